@@ -35,7 +35,7 @@ class ConvertCommand final : public Command {
  private:
   std::string trace_;
   Output out_;
-  std::string max_size_;
+  trace::OpenOptions reading_;
 };
 
 const Manual& ConvertCommand::manual() const {
@@ -53,10 +53,10 @@ const Manual& ConvertCommand::manual() const {
 }
 
 std::vector<Option> ConvertCommand::options() {
-  return {{"TRACE", "TRACE", "the recording to read", &trace_},
-          {"OUT", "OUT", "the file to write; its extension selects the format", &out_.path},
+  return {{"TRACE", "TRACE", "the recording to read", file(&trace_)},
+          {"OUT", "OUT", "the file to write; its extension selects the format", file(&out_.path)},
           force_option(out_),
-          max_size_option(max_size_)};
+          max_size_option(reading_)};
 }
 
 Result<Format> format_of(const std::string& path) {
@@ -79,7 +79,7 @@ Result<int> ConvertCommand::run(Console& console) {
                 out_.path);
   }
   VRAM_TRY(check_output(out_));
-  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, max_size_, console));
+  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, reading_, console));
   VRAM_TRY(explain::check_contents(trace));
   if (const auto cut = trace.origin.truncated_at_byte) {
     console.warning(fmt::format("{}: truncated at byte {}; everything before that is converted",

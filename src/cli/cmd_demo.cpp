@@ -16,9 +16,7 @@ class DemoCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] Result<std::vector<DemoRecording>> wanted() const;
-
-  std::string name_;
+  std::span<const DemoRecording> recordings_ = demo_recordings();
   bool list_ = false;
 };
 
@@ -43,21 +41,24 @@ const Manual& DemoCommand::manual() const {
   return kManual;
 }
 
-std::vector<Option> DemoCommand::options() {
-  return {{"NAME", "NAME", "the recording (default: all)", &name_, true},
-          {"--list", "", "print the names and paths of the recordings, and exit", &list_}};
+std::vector<std::string> names() {
+  std::vector<std::string> names;
+  for (const DemoRecording& recording : demo_recordings()) names.emplace_back(recording.name);
+  return names;
 }
 
-Result<std::vector<DemoRecording>> DemoCommand::wanted() const {
-  std::vector<DemoRecording> wanted;
-  std::vector<std::string_view> names;
-  for (const DemoRecording& recording : demo_recordings()) {
-    names.push_back(recording.name);
-    if (name_.empty() || name_ == recording.name) wanted.push_back(recording);
-  }
-  if (!wanted.empty()) return wanted;
-  return fail(Code::kBadInput, "no demo recording '{}'; there are {}", name_,
-              fmt::join(names, ", "));
+Result<std::span<const DemoRecording>> parse_name(std::string_view, std::string_view text) {
+  const auto all = demo_recordings();
+  const auto found = std::ranges::find(all, text, &DemoRecording::name);
+  if (found != all.end()) return all.subspan(static_cast<size_t>(found - all.begin()), 1);
+  return fail(Code::kBadInput, "no demo recording '{}'; there are {}", text,
+              fmt::join(names(), ", "));
+}
+
+std::vector<Option> DemoCommand::options() {
+  return {{"NAME", "NAME", "the recording (default: all)",
+           with_choices(value(recordings_, parse_name), names()), true},
+          {"--list", "", "print the names and paths of the recordings, and exit", &list_}};
 }
 
 // For a shell, as it is printed.
@@ -73,9 +74,7 @@ std::string quoted(const std::string& path) {
 
 Result<int> run_printed(std::unique_ptr<Command> command, const std::string& path,
                         Console& console) {
-  const auto printed =
-      console.print(fmt::format("\n$ vram {} {}\n", command->manual().name, quoted(path)));
-  if (!printed) return tl::unexpected(printed.error());
+  VRAM_TRY(console.print(fmt::format("\n$ vram {} {}\n", command->manual().name, quoted(path))));
   if (console.output_is_closed()) return 0;
   const std::vector<Option> options = command->options();
   VRAM_TRY(parse_options(command->manual(), options, {path}));
@@ -83,9 +82,8 @@ Result<int> run_printed(std::unique_ptr<Command> command, const std::string& pat
 }
 
 Result<int> DemoCommand::run(Console& console) {
-  VRAM_TRY_ASSIGN(const auto wanted, this->wanted());
   std::vector<std::string> paths;
-  for (const DemoRecording& recording : wanted) {
+  for (const DemoRecording& recording : recordings_) {
     auto path = demo_path(recording);
     if (!path) {
       console.error(path.error().message);
@@ -96,7 +94,7 @@ Result<int> DemoCommand::run(Console& console) {
   if (list_) {
     std::string text;
     for (size_t i = 0; i < paths.size(); ++i)
-      text += fmt::format("{}  {}\n", wanted[i].name, paths[i]);
+      text += fmt::format("{}  {}\n", recordings_[i].name, paths[i]);
     return console.print(text).map([] { return 0; });
   }
   for (const std::string& path : paths) {
@@ -104,7 +102,7 @@ Result<int> DemoCommand::run(Console& console) {
       return code;
   }
   for (size_t i = 0; i < paths.size(); ++i) {
-    if (!wanted[i].is_tuned) continue;
+    if (!recordings_[i].is_tuned) continue;
     if (const auto code = run_printed(tune_command(), paths[i], console); !code || *code != 0)
       return code;
   }

@@ -4,7 +4,6 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/stress_run.hpp"
 #include "doctor/collect.hpp"
@@ -14,7 +13,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <string>
 #include <unistd.h>
 
@@ -29,11 +27,10 @@ class DoctorCommand final : public Command {
 
  private:
   [[nodiscard]] Result<> check() const;
-  [[nodiscard]] Result<doctor::Pid> pid() const;
   [[nodiscard]] Result<int> examine(Console& console) const;
 
   bool all_ = false;
-  std::string pid_;
+  doctor::Pid pid_;
   StressRequest stress_;  // and what both share: --json, --output
 };
 
@@ -63,31 +60,22 @@ const Manual& DoctorCommand::manual() const {
   return kManual;
 }
 
+Result<uint32_t> parse_running(std::string_view option, std::string_view text) {
+  const auto pid = parse_number<uint32_t>(option, text);
+  if (!pid || (*pid > 0 && access(fmt::format("/proc/{}", *pid).c_str(), F_OK) == 0)) return pid;
+  return fail(Code::kBadInput, "{}: expected a running process, found none with pid {}", option,
+              *pid);
+}
+
 std::vector<Option> DoctorCommand::options() {
   std::vector<Option> options = {
       {"--json", "", "print vram.doctor/1, or vram.stress/1 (docs/json.md)", &stress_.json},
       output_option(stress_.output),
       {"--all", "", "also explain notes, and show the values behind each finding", &all_},
       {"--pid", "PID", "check the environment and limits of this process instead of the shell's",
-       &pid_}};
+       value(pid_, parse_running)}};
   std::ranges::move(stress_options(stress_), std::back_inserter(options));
-  options.push_back(
-      {"--device", "N", "--stress: this GPU, by its number in vram status", &stress_.device});
-  options.push_back({"--gpu", "SOURCE",
-                     "--stress: cuda, or sim[:SIZE], a simulated GPU in host memory (2GiB)",
-                     &stress_.gpu});
   return options;
-}
-
-Result<doctor::Pid> DoctorCommand::pid() const {
-  if (pid_.empty()) return std::nullopt;
-  VRAM_TRY_ASSIGN(const auto number, parse_number("--pid", pid_));
-  const bool is_there = number > 0 && number <= std::numeric_limits<uint32_t>::max() &&
-                        access(("/proc/" + std::to_string(number)).c_str(), F_OK) == 0;
-  if (!is_there)
-    return fail(Code::kBadInput, "--pid: expected a running process, found none with pid {}",
-                number);
-  return static_cast<uint32_t>(number);
 }
 
 doctor::Libraries libraries() {
@@ -101,15 +89,14 @@ Result<doctor::MachineFacts> collect_all(doctor::Pid pid) {
   doctor::MachineFacts facts = doctor::collect("/", pid);
   doctor::query_libraries(facts, libraries());
   if (facts.nvidia.nvml.is_hanging) return facts;  // another look would hang as well
-  VRAM_TRY_ASSIGN(auto live, Live::of(""));
+  VRAM_TRY_ASSIGN(auto live, Live::of());
   facts.snapshot = live.take_sample();
   facts.holders = live.reclaimable_of(*facts.snapshot);
   return facts;
 }
 
 Result<> DoctorCommand::check() const {
-  const bool is_stress = !stress_.length.empty();
-  if (is_stress && (all_ || !pid_.empty()))
+  if (stress_.length_ns && (all_ || pid_))
     return fail(Code::kBadInput, "--stress and {} exclude each other: use one of them",
                 all_ ? "--all" : "--pid");
   if (is_of_no_test(stress_))
@@ -122,12 +109,11 @@ Result<> DoctorCommand::check() const {
 Result<int> DoctorCommand::run(Console& console) {
   VRAM_TRY(check());
   VRAM_TRY(check_output(stress_.output));
-  return stress_.length.empty() ? examine(console) : run_stress_request(stress_, console);
+  return stress_.length_ns ? run_stress_request(stress_, console) : examine(console);
 }
 
 Result<int> DoctorCommand::examine(Console& console) const {
-  VRAM_TRY_ASSIGN(const auto pid, this->pid());
-  VRAM_TRY_ASSIGN(const auto facts, collect_all(pid));
+  VRAM_TRY_ASSIGN(const auto facts, collect_all(pid_));
   const doctor::Report report = doctor::examine(facts);
   const std::string text =
       stress_.json ? show::doctor_json(report)

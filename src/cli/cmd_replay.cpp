@@ -30,21 +30,19 @@ class ReplayCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] Result<std::vector<AllocatorSpec>> requested_specs() const;
-  [[nodiscard]] Result<replay::ReplayOptions> replay_options(const Capacity& capacity) const;
   [[nodiscard]] Result<> replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
-                                    replay::ReplayOptions options, std::vector<AllocatorSpec> specs,
-                                    const Console& console, show::ReplayReport& report) const;
+                                    replay::ReplayOptions options, const Console& console,
+                                    show::ReplayReport& report) const;
 
   std::string trace_;
-  std::vector<std::string> allocators_;
+  std::vector<AllocatorSpec> allocators_;
   CapacityOptions capacity_;
-  std::string lag_;
+  int64_t lag_ns_ = replay::ReplayOptions{}.lag_ns;
   bool min_capacity_ = false;
   bool json_ = false;
-  std::string device_;
+  std::optional<uint32_t> device_;
   Output output_;
-  std::string max_size_;
+  trace::OpenOptions reading_;
 };
 
 const Manual& ReplayCommand::manual() const {
@@ -67,33 +65,22 @@ const Manual& ReplayCommand::manual() const {
 
 std::vector<Option> ReplayCommand::options() {
   std::vector<Option> options = {
-      {"TRACE", "TRACE", "a recording", &trace_},
+      {"TRACE", "TRACE", "a recording", file(&trace_)},
       {"--allocator", "SPEC",
        "NAME or NAME:key=value,key=value, as in PYTORCH_CUDA_ALLOC_CONF; repeat it to compare "
        "several",
-       &allocators_},
+       value(allocators_, replay::parse_spec)},
       {"--min-capacity", "", "also find the smallest sufficient capacity, and the retries with it",
        &min_capacity_},
-      lag_option(lag_),
+      lag_option(lag_ns_),
       replayed_device_option(device_),
       {"--json", "", "print vram.replay/1 (docs/json.md)", &json_},
       output_option(output_),
       force_option(output_),
-      max_size_option(max_size_)};
+      max_size_option(reading_)};
   const std::vector<Option> capacity = capacity_options(capacity_);
   options.insert(options.begin() + 2, capacity.begin(), capacity.end());
   return options;
-}
-
-// Checked before a large recording is read.
-Result<std::vector<AllocatorSpec>> ReplayCommand::requested_specs() const {
-  std::vector<AllocatorSpec> specs;
-  for (const std::string& text : allocators_) {
-    auto spec = replay::parse_spec(text);
-    if (!spec) return fail(Code::kBadInput, "--allocator: {}", spec.error().message);
-    specs.push_back(std::move(*spec));
-  }
-  return specs;
 }
 
 // The answer to the usual question.
@@ -102,15 +89,6 @@ std::vector<AllocatorSpec> default_specs(const AllocatorSpec& recorded) {
   const auto expandable = replay::parse_spec(replay::kExpandableSpec);
   if (expandable && expandable->to_string() != recorded.to_string()) specs.push_back(*expandable);
   return specs;
-}
-
-Result<replay::ReplayOptions> ReplayCommand::replay_options(const Capacity& capacity) const {
-  VRAM_TRY_ASSIGN(const auto lag_ns, lag_for(lag_));
-  replay::ReplayOptions options;
-  options.capacity_bytes = capacity.bytes;
-  options.capacity_is_fraction = capacity.is_fraction;
-  options.lag_ns = lag_ns;
-  return options;
 }
 
 bool runs_out(const show::ReplayReport& report) {
@@ -138,8 +116,8 @@ void name_oom_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
 }
 
 Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
-                                   replay::ReplayOptions options, std::vector<AllocatorSpec> specs,
-                                   const Console& console, show::ReplayReport& report) const {
+                                   replay::ReplayOptions options, const Console& console,
+                                   show::ReplayReport& report) const {
   const auto replayed = [&](const AllocatorSpec& spec) -> Result<show::Replayed> {
     Progress progress(console, "replaying " + spec.to_string());
     progress.announce(report.events);
@@ -147,9 +125,8 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
     return show::Replayed{.result = std::move(result), .is_recorded = false, .oom_step = {}};
   };
   const AllocatorSpec own = replay::recorded_spec(trace);
-  if (specs.empty()) specs = default_specs(own);
   options.search_min_capacity = report.searched_min_capacity;
-  for (const AllocatorSpec& spec : specs) {
+  for (const AllocatorSpec& spec : allocators_.empty() ? default_specs(own) : allocators_) {
     VRAM_TRY_ASSIGN(auto each, replayed(spec));
     each.is_recorded = spec.to_string() == own.to_string();
     report.results.push_back(std::move(each));
@@ -165,17 +142,19 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
 }
 
 Result<int> ReplayCommand::run(Console& console) {
-  VRAM_TRY_ASSIGN(auto specs, requested_specs());
   VRAM_TRY(check_output(output_));
-  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, max_size_, console));
+  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, reading_, console));
   VRAM_TRY_ASSIGN(const auto recorded, recorded_program(trace, device_, console));
   VRAM_TRY_ASSIGN(const auto capacity, capacity_for(recorded, capacity_));
-  VRAM_TRY_ASSIGN(const auto options, replay_options(capacity));
+  replay::ReplayOptions options;
+  options.capacity_bytes = capacity.bytes;
+  options.capacity_is_fraction = capacity.is_fraction;
+  options.lag_ns = lag_ns_;
   show::ReplayReport report;
   fill_subject(trace, recorded, capacity, report);
-  report.lag_ns = options.lag_ns;
+  report.lag_ns = lag_ns_;
   report.searched_min_capacity = min_capacity_;
-  VRAM_TRY(replay_all(trace, recorded, options, std::move(specs), console, report));
+  VRAM_TRY(replay_all(trace, recorded, options, console, report));
   const std::string text =
       json_ ? show::replay_json(report) : show::draw_replay(report, text_options(output_, console));
   return deliver(text, output_, console).map([] { return 0; });

@@ -1,7 +1,6 @@
 // vram report: where the memory went.
 #include "base/result.hpp"
 #include "cli/command.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
 #include "explain/explain.hpp"
@@ -13,7 +12,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -21,13 +19,6 @@ namespace vram::cli {
 namespace {
 
 constexpr size_t kScreenLines = 50;
-
-// The options, once they are known to make sense.
-struct Request {
-  std::optional<size_t> top;
-  std::optional<MomentRequest> at;
-  explain::ExplainOptions explain;
-};
 
 Error with_path(const std::string& path, Error error) {
   if (!error.message.starts_with(path)) error.message = path + ": " + error.message;
@@ -41,29 +32,26 @@ class ReportCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] Result<Request> request() const;
-  [[nodiscard]] Result<explain::Report> explained(const std::string& path, const Request& request,
+  [[nodiscard]] Result<explain::Report> explained(const std::string& path,
                                                   const Console& console) const;
-  [[nodiscard]] Result<std::string> one(const std::string& path, const Request& request,
-                                        const Console& console) const;
-  [[nodiscard]] std::string draw(const explain::Report& report, const Request& request,
-                                 const Console& console) const;
+  [[nodiscard]] Result<std::string> one(const std::string& path, const Console& console) const;
+  [[nodiscard]] std::string draw(const explain::Report& report, const Console& console) const;
   [[nodiscard]] std::string join(const std::vector<std::string>& documents) const;
-  [[nodiscard]] Result<int> print_together(const Request& request, Console& console) const;
+  [[nodiscard]] Result<int> print_together(Console& console) const;
   [[nodiscard]] std::string draw_together(const std::vector<explain::Report>& reports,
-                                          const Request& request, const Console& console) const;
-  [[nodiscard]] Result<int> print_each(const Request& request, Console& console) const;
-  [[nodiscard]] Result<int> write_all(const Request& request, Console& console) const;
+                                          const Console& console) const;
+  [[nodiscard]] Result<int> print_each(Console& console) const;
+  [[nodiscard]] Result<int> write_all(Console& console) const;
 
   std::vector<std::string> words_;
   std::vector<std::string> traces_;
   bool json_ = false;
   bool full_ = false;
-  std::string top_;
-  std::string at_;
-  std::string device_;
+  std::optional<size_t> top_;
+  std::optional<MomentRequest> at_;
+  std::optional<uint32_t> device_;
   Output output_;
-  std::string max_size_;
+  trace::OpenOptions reading_;
 };
 
 const Manual& ReportCommand::manual() const {
@@ -85,97 +73,79 @@ const Manual& ReportCommand::manual() const {
 }
 
 std::vector<Option> ReportCommand::options() {
-  return {{"TRACE", "TRACE", "one or more recordings, or a folder of them; - is standard input",
-           &words_},
-          {"--json", "",
-           "print vram.report/1 (docs/json.md); for several recordings an array of them, for ranks "
-           "vram.ranks/1",
-           &json_},
-          {"--full", "", "print all details, not only the 50 most important lines", &full_},
-          {"--top", "N", "holders to list, 0 for all (8 on the screen, 50 in JSON)", &top_},
-          {"--at", "TIME",
-           "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1", &at_},
-          {"--device", "N",
-           "the main device of the report (default: the one with the largest peak)", &device_},
-          output_option(output_),
-          force_option(output_),
-          max_size_option(max_size_)};
+  return {
+      {"TRACE", "TRACE", "one or more recordings, or a folder of them; - is standard input",
+       file(&words_)},
+      {"--json", "",
+       "print vram.report/1 (docs/json.md); for several recordings an array of them, for ranks "
+       "vram.ranks/1",
+       &json_},
+      {"--full", "", "print all details, not only the 50 most important lines", &full_},
+      {"--top", "N", "holders to list, 0 for all (8 on the screen, 50 in JSON)",
+       value(top_, parse_number<size_t>)},
+      {"--at", "TIME",
+       "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1",
+       value(at_, parse_moment)},
+      {"--device", "N", "the main device of the report (default: the one with the largest peak)",
+       value(device_, parse_number<uint32_t>)},
+      output_option(output_),
+      force_option(output_),
+      max_size_option(reading_)};
 }
 
-Result<Request> ReportCommand::request() const {
-  Request request;
-  if (!top_.empty()) {
-    VRAM_TRY_ASSIGN(const auto top, parse_number("--top", top_));
-    request.top = top;
-  }
-  if (!device_.empty()) {
-    VRAM_TRY_ASSIGN(const auto device, parse_number("--device", device_));
-    request.explain.device =
-        static_cast<uint32_t>(std::min<uint64_t>(device, std::numeric_limits<uint32_t>::max()));
-  }
-  if (!at_.empty()) {
-    VRAM_TRY_ASSIGN(const auto at, parse_moment(at_));
-    request.at = at;
-  }
-  return request;
-}
-
-std::string ReportCommand::draw(const explain::Report& report, const Request& request,
-                                const Console& console) const {
-  if (json_)
-    return show::report_json(report, {.top = request.top.value_or(show::JsonOptions{}.top)});
+std::string ReportCommand::draw(const explain::Report& report, const Console& console) const {
+  if (json_) return show::report_json(report, {.top = top_.value_or(show::JsonOptions{}.top)});
   show::TextOptions options = text_options(output_, console);
-  options.top = request.top;
+  options.top = top_;
   if (!full_) options.max_lines = kScreenLines;
   return show::draw_report(report, options);
 }
 
-Result<explain::Report> ReportCommand::explained(const std::string& path, const Request& request,
+Result<explain::Report> ReportCommand::explained(const std::string& path,
                                                  const Console& console) const {
-  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(path, max_size_, console));
+  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(path, reading_, console));
   Progress progress(console, "explaining");
   progress.announce(trace.events.size());
-  explain::ExplainOptions options = request.explain;
+  explain::ExplainOptions options;
+  options.device = device_;
   options.progress = [&progress](std::string_view stage, double share) {
     progress.update_stage(stage, share);
   };
-  auto report =
-      request.at ? explain_at(trace, *request.at, options) : explain::explain(trace, options);
+  auto report = at_ ? explain_at(trace, *at_, options) : explain::explain(trace, options);
   if (!report) return tl::unexpected(with_path(trace.origin.path, report.error()));
   return report;
 }
 
-Result<std::string> ReportCommand::one(const std::string& path, const Request& request,
-                                       const Console& console) const {
-  VRAM_TRY_ASSIGN(const auto report, explained(path, request, console));
-  return draw(report, request, console);
+Result<std::string> ReportCommand::one(const std::string& path, const Console& console) const {
+  VRAM_TRY_ASSIGN(const auto report, explained(path, console));
+  return draw(report, console);
 }
 
 std::string ReportCommand::draw_together(const std::vector<explain::Report>& reports,
-                                         const Request& request, const Console& console) const {
-  if (reports.size() == 1) return draw(reports.front(), request, console);
+                                         const Console& console) const {
+  if (reports.size() == 1) return draw(reports.front(), console);
   show::TextOptions options = text_options(output_, console);
-  options.top = request.top;
+  options.top = top_;
   if (explain::is_one_program(reports)) {
     const explain::RankReport ranks = explain::compare_ranks(reports);
     return json_ ? show::ranks_json(ranks) : show::draw_ranks(ranks, options);
   }
   if (!json_) return show::draw_files(reports, options);
   std::vector<std::string> documents;
-  for (const explain::Report& report : reports) documents.push_back(draw(report, request, console));
+  for (const explain::Report& report : reports) documents.push_back(draw(report, console));
   return join(documents);
 }
 
 // What can't be read costs a line and the exit code, and keeps the others from nobody.
-Result<int> ReportCommand::print_together(const Request& request, Console& console) const {
-  if (request.at) {
+Result<int> ReportCommand::print_together(Console& console) const {
+  if (at_) {
     return fail(Code::kBadInput, "--at needs a single recording, found {}: name one file",
                 traces_.size());
   }
   int code = 0;
   std::vector<explain::Report> reports;
   for (const std::string& path : traces_) {
-    auto report = explained(path, request, console);
+    auto report = explained(path, console);
     if (!report) {
       console.error(report.error().message);
       code = kBadUsage;
@@ -185,7 +155,7 @@ Result<int> ReportCommand::print_together(const Request& request, Console& conso
     reports.push_back(std::move(*report));
   }
   if (reports.empty()) return code;
-  const std::string document = draw_together(reports, request, console);
+  const std::string document = draw_together(reports, console);
   return deliver(document, output_, console).map([code] { return code; });
 }
 
@@ -196,42 +166,39 @@ std::string ReportCommand::join(const std::vector<std::string>& documents) const
 }
 
 // On the screen, a recording that can't be read does not keep the others away.
-Result<int> ReportCommand::print_each(const Request& request, Console& console) const {
+Result<int> ReportCommand::print_each(Console& console) const {
   int code = 0;
   bool first = true;
   for (const std::string& path : traces_) {
     if (console.output_is_closed()) break;
-    const auto document = one(path, request, console);
+    const auto document = one(path, console);
     if (!document) {
       console.error(document.error().message);
       code = kBadUsage;
       continue;
     }
-    const auto printed =
-        console.print(std::exchange(first, false) ? *document : "\n\n" + *document);
-    if (!printed) return tl::unexpected(printed.error());
+    VRAM_TRY(console.print(std::exchange(first, false) ? *document : "\n\n" + *document));
   }
   return code;
 }
 
 // A document for programs, and a file, is whole or absent.
-Result<int> ReportCommand::write_all(const Request& request, Console& console) const {
+Result<int> ReportCommand::write_all(Console& console) const {
   std::vector<std::string> documents;
   for (const std::string& path : traces_) {
-    VRAM_TRY_ASSIGN(auto document, one(path, request, console));
+    VRAM_TRY_ASSIGN(auto document, one(path, console));
     documents.push_back(std::move(document));
   }
   return deliver(join(documents), output_, console).map([] { return 0; });
 }
 
 Result<int> ReportCommand::run(Console& console) {
-  VRAM_TRY_ASSIGN(const auto request, this->request());
   VRAM_TRY(check_output(output_));
   VRAM_TRY_ASSIGN(auto recordings, find_recordings(words_));
   traces_ = std::move(recordings.paths);
-  if (recordings.is_folder || recordings.are_named_ranks) return print_together(request, console);
+  if (recordings.is_folder || recordings.are_named_ranks) return print_together(console);
   const bool for_the_screen = !json_ && output_.path.empty();
-  return for_the_screen ? print_each(request, console) : write_all(request, console);
+  return for_the_screen ? print_each(console) : write_all(console);
 }
 
 }  // namespace

@@ -28,16 +28,12 @@ class RunCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] Result<PoolSettings> pool_settings() const;
-  [[nodiscard]] Result<RecordSettings> record_settings() const;
   [[nodiscard]] Result<StartupSettings> settings() const;
 
   std::vector<std::string> command_;
   bool pool_ = false;
-  std::string limit_;
-  std::string record_;
-  std::string stacks_;
-  std::string record_limit_;
+  PoolSettings pool_settings_;
+  RecordSettings record_;  // an empty path: no recording
   bool force_ = false;
   bool strict_ = false;
 };
@@ -67,64 +63,43 @@ const Manual& RunCommand::manual() const {
   return kManual;
 }
 
+Result<uint64_t> parse_limit(std::string_view text) {
+  VRAM_TRY_ASSIGN(const auto bytes, parse_bytes(text));
+  if (bytes >= kMiB) return bytes;
+  return fail(Code::kBadInput,
+              "expected at least 1 MiB, found '{}' ({} bytes); add a unit, as in 20GiB", text,
+              bytes);
+}
+
 std::vector<Option> RunCommand::options() {
   return {
-      {"CMD", "CMD", "the program and its arguments, after --", &command_},
+      {"CMD", "CMD", "the program and its arguments, after --", program(&command_)},
       {"--pool", "", "make PyTorch and CuPy use vram's pool", &pool_},
-      {"--limit", "SIZE", "maximum memory that the pool reserves on each device: 20GiB", &limit_},
-      {"--record", "FILE", "record GPU memory events to this file", &record_},
-      {"--stacks", "KIND", "also record the stack of each allocation: python or native", &stacks_},
+      {"--limit", "SIZE", "maximum memory that the pool reserves on each device: 20GiB",
+       value(pool_settings_.limit_bytes, parse_limit)},
+      {"--record", "FILE", "record GPU memory events to this file", file(&record_.path)},
+      {"--stacks", "KIND", "also record the stack of each allocation: python or native",
+       choice<std::string>(record_.stacks, {{"python", "python"}, {"native", "native"}})},
       {"--record-limit", "SIZE",
-       "maximum size of the recording on disk; the oldest events are dropped", &record_limit_},
+       "maximum size of the recording on disk; the oldest events are dropped",
+       value(record_.limit_bytes, parse_limit)},
       {"--force", "", "replace FILE even if vram did not write it", &force_},
       {"--strict", "", "exit with code 3 if the pool or the recording cannot be set up", &strict_}};
-}
-
-Result<uint64_t> size_of(std::string_view option, const std::string& text) {
-  const auto bytes = parse_bytes(text);
-  if (!bytes) return fail(Code::kBadInput, "{}: {}", option, bytes.error().message);
-  if (*bytes < kMiB) {
-    return fail(Code::kBadInput,
-                "{}: expected at least 1 MiB, found '{}' ({} bytes); add a unit, as in 20GiB",
-                option, text, *bytes);
-  }
-  return *bytes;
-}
-
-Result<PoolSettings> RunCommand::pool_settings() const {
-  PoolSettings settings;
-  if (limit_.empty()) return settings;
-  VRAM_TRY_ASSIGN(const auto bytes, size_of("--limit", limit_));
-  settings.limit_bytes = bytes;
-  return settings;
-}
-
-Result<RecordSettings> RunCommand::record_settings() const {
-  RecordSettings settings;
-  settings.path = std::filesystem::absolute(record_).string();
-  if (!stacks_.empty() && stacks_ != "python" && stacks_ != "native")
-    return fail(Code::kBadInput, "--stacks: expected python or native, found '{}'", stacks_);
-  settings.stacks = stacks_;
-  settings.replace = replace_for(force_);
-  if (record_limit_.empty()) return settings;
-  VRAM_TRY_ASSIGN(const auto bytes, size_of("--record-limit", record_limit_));
-  settings.limit_bytes = bytes;
-  return settings;
 }
 
 Result<StartupSettings> RunCommand::settings() const {
   StartupSettings settings;
   settings.is_strict = strict_;
   if (pool_) {
-    VRAM_TRY_ASSIGN(const auto pool, pool_settings());
-    settings.pool = pool;
-  } else if (!limit_.empty()) {
+    settings.pool = pool_settings_;
+  } else if (pool_settings_.limit_bytes) {
     return fail(Code::kBadInput, "--limit requires --pool");
   }
-  if (!record_.empty()) {
-    VRAM_TRY_ASSIGN(const auto record, record_settings());
-    settings.record = record;
-  } else if (!stacks_.empty() || !record_limit_.empty() || force_) {
+  if (!record_.path.empty()) {
+    settings.record = record_;
+    settings.record->path = std::filesystem::absolute(record_.path).string();
+    settings.record->replace = replace_for(force_);
+  } else if (!record_.stacks.empty() || record_.limit_bytes || force_) {
     return fail(Code::kBadInput, "--stacks, --record-limit and --force require --record");
   }
   return settings;
@@ -201,7 +176,7 @@ Result<> free_name(const StartupSettings& settings, const Console& console) {
 }
 
 Result<int> RunCommand::run(Console& console) {
-  if (!pool_ && record_.empty()) {
+  if (!pool_ && record_.path.empty()) {
     return fail(Code::kBadInput, "expected --pool or --record before '{}': vram run --pool -- {}",
                 command_.front(), fmt::join(command_, " "));
   }

@@ -4,13 +4,13 @@
 #include "base/time.hpp"
 #include "cli/command.hpp"
 #include "cli/folders.hpp"
-#include "cli/options.hpp"
 #include "cli/serving.hpp"
 #include "serve/token.hpp"
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
+#include <memory>
+#include <optional>
 
 namespace vram::cli {
 namespace {
@@ -22,28 +22,17 @@ class ServeCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] Result<std::vector<serve::Address>> addresses() const;
-  // has_users: passwords or certificates say who it is.
-  [[nodiscard]] Result<> check_token(const std::vector<serve::Address>& addresses,
-                                     bool has_users) const;
-  [[nodiscard]] Result<ServeSettings> settings() const;
+  // Passwords or certificates say who it is.
+  [[nodiscard]] bool has_users() const {
+    return settings_.web && settings_.web->now()->has_authentication;
+  }
+  [[nodiscard]] Result<> check_token() const;
+  void set_defaults();
 
-  std::vector<std::string> listen_;
-  std::string period_ = "1s";
-  std::string gpu_;
-  std::string token_file_;
+  ServeSettings settings_;
   bool no_token_ = false;
-  std::string web_config_;
-  std::vector<std::string> host_names_;
-  std::string command_lines_;
-  bool dcgm_names_ = false;
-  std::string process_series_;
+  std::optional<watch::CommandLines> command_lines_;
   std::string history_;
-  std::string retention_;
-  std::string rules_;
-  std::vector<std::string> webhooks_;
-  std::vector<std::string> alertmanagers_;
-  std::string log_format_ = "text";
 };
 
 const Manual& ServeCommand::manual() const {
@@ -65,127 +54,103 @@ const Manual& ServeCommand::manual() const {
   return kManual;
 }
 
+// "30d" is what people say of a retention.
+Result<history::HistoryKeep> parse_retention(const std::string& text) {
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  constexpr int kHoursOfADay = 24;
+  const bool is_days = text.ends_with('d');
+  const auto time_ns = parse_duration_ns(is_days ? text.substr(0, text.size() - 1) + "h" : text);
+  if (!time_ns || *time_ns < 60 * kSecondNs)
+    return fail(Code::kBadInput, "expected at least one minute, such as 30d or 12h, found '{}'",
+                text);
+  const std::chrono::seconds longest(*time_ns / kSecondNs * (is_days ? kHoursOfADay : 1));
+  history::HistoryKeep keep;
+  keep.hours = longest;  // the coarsest goes back farthest, be it for more than a year
+  for (auto* const finer : {&keep.samples, &keep.minutes, &keep.processes})
+    *finer = std::min(*finer, longest);
+  return keep;
+}
+
+// Both name the option, or the file, in their errors.
+Result<serve::Address> parse_listen(std::string_view, std::string_view text) {
+  return serve::parse_address(text);
+}
+Result<std::shared_ptr<serve::WebAccess>> open_web(std::string_view, const std::string& path) {
+  return serve::WebAccess::open(path);
+}
+
+Result<ReceiverUrl> parse_receiver(std::string_view option, const std::string& text) {
+  auto url = serve::url_of(text);
+  if (!url) return fail(url.error().code, "{}: {}", option, url.error().message);
+  return ReceiverUrl{std::string(option), text, *std::move(url)};
+}
+
 std::vector<Option> ServeCommand::options() {
-  return {{"--listen", "ADDRESS:PORT",
-           "where to listen; may be repeated (127.0.0.1:9877 and [::1]:9877); port 0 selects a "
-           "free port",
-           &listen_},
-          {"--period", "TIME", "sampling period (1s)", &period_},
-          {"--gpu", "SOURCE",
-           "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] (default: "
-           "all sources of the machine)",
-           &gpu_},
-          {"--token-file", "FILE",
-           "require the token in this file, which must not be readable by others", &token_file_},
-          {"--web-config", "FILE",
-           "TLS and users, in the format of Prometheus' exporter toolkit; reloaded when it changes",
-           &web_config_},
-          {"--no-token", "", "serve other machines without a token", &no_token_},
-          {"--host-name", "NAME",
-           "another host name that clients use for this machine; may be repeated; without a token, "
-           "requests with other names get 421",
-           &host_names_},
-          {"--command-lines", "HOW",
-           "how much of processes' command lines to show, since they may contain secrets: off, "
-           "name (only the program) or full (default: full with a token, else name)",
-           &command_lines_},
-          {"--dcgm-names", "", "also serve dcgm-exporter's metrics, for existing dashboards",
-           &dcgm_names_},
-          {"--process-series", "N", "serve metrics of the N processes with the most memory (none)",
-           &process_series_},
-          {"--history", "FILE",
-           "the history file, or off ($XDG_STATE_HOME/vram/history.db, by default "
-           "~/.local/state/vram/history.db)",
-           &history_},
-          {"--retention", "TIME",
-           "maximum age of the history, such as 30d (samples: 1 day, minutes: 30 days, hours: 365 "
-           "days)",
-           &retention_},
-          {"--rules", "FILE",
-           "alert rules that extend or override the built-in ones (TOML, docs/alerts.md)", &rules_},
-          {"--webhook", "URL",
-           "POST alerts to this URL as vram.alerts/1; @FILE: read the URL from a file, which must "
-           "not be readable by others; may be repeated",
-           &webhooks_},
-          {"--alertmanager", "URL",
-           "send alerts to this Alertmanager; URL or @FILE; may be repeated", &alertmanagers_},
-          {"--log-format", "FORMAT", "format of the log on standard error: text or json (text)",
-           &log_format_}};
+  return {
+      {"--listen", "ADDRESS:PORT",
+       "where to listen; may be repeated (127.0.0.1:9877 and [::1]:9877); port 0 selects a "
+       "free port",
+       value(settings_.addresses, parse_listen)},
+      {"--period", "TIME", "sampling period (1s)", value(settings_.period, parse_period)},
+      source_option(
+          "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] (default: "
+          "all sources of the machine)",
+          settings_.gpu),
+      {"--token-file", "FILE",
+       "require the token in this file, which must not be readable by others",
+       file(&settings_.token_file)},
+      {"--web-config", "FILE",
+       "TLS and users, in the format of Prometheus' exporter toolkit; reloaded when it changes",
+       file(value(settings_.web, open_web))},
+      {"--no-token", "", "serve other machines without a token", &no_token_},
+      {"--host-name", "NAME",
+       "another host name that clients use for this machine; may be repeated; without a token, "
+       "requests with other names get 421",
+       &settings_.host_names},
+      {"--command-lines", "HOW",
+       "how much of processes' command lines to show, since they may contain secrets: off, "
+       "name (only the program) or full (default: full with a token, else name)",
+       choice<watch::CommandLines>(command_lines_, {{"off", watch::CommandLines::kOff},
+                                                    {"name", watch::CommandLines::kName},
+                                                    {"full", watch::CommandLines::kFull}})},
+      {"--dcgm-names", "", "also serve dcgm-exporter's metrics, for existing dashboards",
+       &settings_.dcgm_names},
+      {"--process-series", "N", "serve metrics of the N processes with the most memory (none)",
+       value(settings_.process_series, parse_number<uint32_t>)},
+      {"--history", "FILE",
+       "the history file, or off ($XDG_STATE_HOME/vram/history.db, by default "
+       "~/.local/state/vram/history.db)",
+       file(&history_)},
+      {"--retention", "TIME",
+       "maximum age of the history, such as 30d (samples: 1 day, minutes: 30 days, hours: 365 "
+       "days)",
+       value(settings_.keep, parse_retention)},
+      {"--rules", "FILE",
+       "alert rules that extend or override the built-in ones (TOML, docs/alerts.md)",
+       file(&settings_.rules)},
+      {"--webhook", "URL",
+       "POST alerts to this URL as vram.alerts/1; @FILE: read the URL from a file, which must "
+       "not be readable by others; may be repeated",
+       value(settings_.webhooks, parse_receiver)},
+      {"--alertmanager", "URL", "send alerts to this Alertmanager; URL or @FILE; may be repeated",
+       value(settings_.alertmanagers, parse_receiver)},
+      {"--log-format", "FORMAT", "format of the log on standard error: text or json (text)",
+       choice<serve::LogFormat>(settings_.log_format, {{"text", serve::LogFormat::kText},
+                                                       {"json", serve::LogFormat::kJson}})}};
 }
 
-Result<std::vector<serve::Address>> ServeCommand::addresses() const {
-  if (listen_.empty())
-    return std::vector<serve::Address>{
-        {.ip = "127.0.0.1", .port = serve::kDefaultPort},
-        {.ip = "::1", .port = serve::kDefaultPort, .may_be_missing = true}};
-  std::vector<serve::Address> found;
-  for (const std::string& text : listen_) {
-    VRAM_TRY_ASSIGN(auto address, serve::parse_address(text));
-    found.push_back(std::move(address));
-  }
-  return found;
-}
-
-Result<> ServeCommand::check_token(const std::vector<serve::Address>& addresses,
-                                   bool has_users) const {
-  if (no_token_ && !token_file_.empty())
+Result<> ServeCommand::check_token() const {
+  if (no_token_ && !settings_.token_file.empty())
     return fail(Code::kBadInput, "--token-file and --no-token exclude each other: use one of them");
   const auto open = std::ranges::find_if(
-      addresses, [](const auto& address) { return !serve::is_loopback(address.ip); });
-  if (open == addresses.end() || no_token_ || has_users || !token_file_.empty()) return {};
+      settings_.addresses, [](const auto& address) { return !serve::is_loopback(address.ip); });
+  const bool is_safe = no_token_ || has_users() || !settings_.token_file.empty();
+  if (open == settings_.addresses.end() || is_safe) return {};
   return fail(Code::kBadInput,
               "{} is reachable from other machines: require a token with --token-file FILE ('umask "
               "077; openssl rand -hex 32 > FILE' creates one), or passwords or certificates with "
               "--web-config FILE, or use --no-token",
               open->text());
-}
-
-Result<serve::LogFormat> log_format_of(const std::string& text) {
-  if (text == "text") return serve::LogFormat::kText;
-  if (text == "json") return serve::LogFormat::kJson;
-  return fail(Code::kBadInput, "--log-format: expected text or json, found '{}'", text);
-}
-
-// Whoever has shown a token or password may read what `ps` shows.
-Result<watch::CommandLines> commands_of(const std::string& text, bool has_authentication) {
-  if (text == "off") return watch::CommandLines::kOff;
-  if (text == "name" || (text.empty() && !has_authentication)) return watch::CommandLines::kName;
-  if (text == "full" || text.empty()) return watch::CommandLines::kFull;
-  return fail(Code::kBadInput, "--command-lines: expected off, name or full, found '{}'", text);
-}
-
-Result<std::optional<uint32_t>> process_series_of(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  VRAM_TRY_ASSIGN(const auto number, parse_number("--process-series", text));
-  return static_cast<uint32_t>(std::min<uint64_t>(number, std::numeric_limits<uint32_t>::max()));
-}
-
-Result<std::vector<ReceiverUrl>> urls_of(const std::string& option,
-                                         const std::vector<std::string>& given) {
-  std::vector<ReceiverUrl> urls;
-  for (const std::string& each : given) {
-    auto url = serve::url_of(each);
-    if (!url) return fail(url.error().code, "{}: {}", option, url.error().message);
-    urls.push_back({option, each, *std::move(url)});
-  }
-  return urls;
-}
-
-// "30d" is what people say of a retention.
-Result<history::HistoryKeep> keep_of(const std::string& text) {
-  constexpr int kHoursOfADay = 24;
-  history::HistoryKeep keep;
-  if (text.empty()) return keep;
-  const bool is_days = text.ends_with('d');
-  const auto time_ns = parse_duration_ns(is_days ? text.substr(0, text.size() - 1) + "h" : text);
-  if (!time_ns || *time_ns < 60 * kSignedSecondNs)
-    return fail(Code::kBadInput,
-                "--retention: expected at least one minute, such as 30d or 12h, found '{}'", text);
-  const std::chrono::seconds longest(*time_ns / kSignedSecondNs * (is_days ? kHoursOfADay : 1));
-  keep.hours = longest;  // the coarsest goes back farthest, be it for more than a year
-  for (auto* const finer : {&keep.samples, &keep.minutes, &keep.processes})
-    *finer = std::min(*finer, longest);
-  return keep;
 }
 
 // Where programs keep what they may lose; empty where the environment names no place.
@@ -197,45 +162,25 @@ std::string default_history() {
   return folder / "history.db";
 }
 
-Result<ServeSettings> ServeCommand::settings() const {
-  VRAM_TRY_ASSIGN(auto addresses, this->addresses());
-  VRAM_TRY_ASSIGN(auto web, web_config_.empty() ? Result<std::shared_ptr<serve::WebAccess>>(nullptr)
-                                                : serve::WebAccess::open(web_config_));
-  const bool has_users = web && web->now()->has_authentication;
-  VRAM_TRY(check_token(addresses, has_users));
-  VRAM_TRY_ASSIGN(const auto period, parse_period("--period", period_));
-  VRAM_TRY_ASSIGN(const auto log_format, log_format_of(log_format_));
-  VRAM_TRY_ASSIGN(const auto commands,
-                  commands_of(command_lines_, has_users || !token_file_.empty()));
-  VRAM_TRY_ASSIGN(const auto process_series, process_series_of(process_series_));
-  VRAM_TRY_ASSIGN(auto webhooks, urls_of("--webhook", webhooks_));
-  VRAM_TRY_ASSIGN(auto alertmanagers, urls_of("--alertmanager", alertmanagers_));
-  VRAM_TRY_ASSIGN(const auto keep, keep_of(retention_));
-  return ServeSettings{.addresses = std::move(addresses),
-                       .period = period,
-                       .gpu = gpu_,
-                       .token_file = token_file_,
-                       .web = std::move(web),
-                       .host_names = host_names_,
-                       .commands = commands,
-                       .dcgm_names = dcgm_names_,
-                       .process_series = process_series,
-                       .history = history_.empty()    ? default_history()
-                                  : history_ == "off" ? ""
-                                                      : history_,
-                       .needs_history = !history_.empty(),
-                       .keep = keep,
-                       .rules = rules_,
-                       .webhooks = std::move(webhooks),
-                       .alertmanagers = std::move(alertmanagers),
-                       .log_format = log_format};
+void ServeCommand::set_defaults() {
+  if (settings_.addresses.empty())
+    settings_.addresses = {{.ip = "127.0.0.1", .port = serve::kDefaultPort},
+                           {.ip = "::1", .port = serve::kDefaultPort, .may_be_missing = true}};
+  // Whoever has shown a token or password may read what `ps` shows.
+  const bool has_authentication = has_users() || !settings_.token_file.empty();
+  settings_.commands = command_lines_.value_or(has_authentication ? watch::CommandLines::kFull
+                                                                  : watch::CommandLines::kName);
+  settings_.needs_history = !history_.empty();
+  settings_.history = history_.empty() ? default_history() : history_ == "off" ? "" : history_;
 }
 
 Result<int> ServeCommand::run(Console& console) {
-  VRAM_TRY_ASSIGN(const auto settings, this->settings());
-  VRAM_TRY_ASSIGN(const auto token,
-                  token_file_.empty() ? Result<std::string>("") : serve::read_token(token_file_));
-  auto code = serve_until_stopped(settings, token);
+  VRAM_TRY(check_token());
+  set_defaults();
+  VRAM_TRY_ASSIGN(const auto token, settings_.token_file.empty()
+                                        ? Result<std::string>("")
+                                        : serve::read_token(settings_.token_file));
+  auto code = serve_until_stopped(settings_, token);
   if (code || code.error().code != Code::kIo) return code;
   console.error(code.error().message);
   return kEnvironment;

@@ -4,7 +4,6 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/repaint.hpp"
 #include "cli/signals.hpp"
@@ -31,10 +30,8 @@ class StatusCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] Result<std::optional<std::chrono::nanoseconds>> period() const;
   [[nodiscard]] Result<> check() const;
   [[nodiscard]] Result<> check_prometheus() const;
-  [[nodiscard]] Result<show::MetricsOptions> metrics_options() const;
   [[nodiscard]] bool is_for_people() const { return !json_ && !csv_ && !prometheus_; }
   [[nodiscard]] std::string drawn(const watch::Snapshot& snapshot, const Console& console);
   [[nodiscard]] Result<int> once(Live& live, Console& console);
@@ -45,11 +42,9 @@ class StatusCommand final : public Command {
   bool json_ = false;
   bool csv_ = false;
   bool prometheus_ = false;
-  bool dcgm_names_ = false;
   bool query_ = false;
-  std::string process_series_;
-  std::string watch_;
-  std::string gpu_;
+  std::optional<std::chrono::nanoseconds> watch_;
+  LiveSource gpu_;
   show::MetricsOptions metrics_;
   bool has_head_ = false;  // of the CSV, which begins with it once
 };
@@ -76,35 +71,36 @@ const Manual& StatusCommand::manual() const {
 }
 
 std::vector<Option> StatusCommand::options() {
-  return {
-      {"--json", "", "print vram.status/1 (docs/json.md)", &json_},
-      {"--csv", "", "print a row for each process on each GPU", &csv_},
-      {"--prometheus", "",
-       "print the metrics of vram serve (docs/metrics.md) once, for node_exporter's textfile "
-       "collector",
-       &prometheus_},
-      {"--dcgm-names", "", "with --prometheus: also use dcgm-exporter's names", &dcgm_names_},
-      {"--process-series", "N",
-       "with --prometheus: series of the N processes with the most memory (none)",
-       &process_series_},
-      {"-q,--query", "", "print everything that is known, one value a line", &query_},
-      {"--watch", "SECONDS",
-       "repeat with this period, in place on a terminal; Ctrl-C stops it; SIGUSR1 releases the "
-       "driver for 30 s",
-       &watch_},
-      {"--gpu", "SOURCE",
-       "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING], which plays a "
-       "recording (default: one that is installed with vram); default: all sources of the machine",
-       &gpu_}};
+  return {{"--json", "", "print vram.status/1 (docs/json.md)", &json_},
+          {"--csv", "", "print a row for each process on each GPU", &csv_},
+          {"--prometheus", "",
+           "print the metrics of vram serve (docs/metrics.md) once, for node_exporter's textfile "
+           "collector",
+           &prometheus_},
+          {"--dcgm-names", "", "with --prometheus: also use dcgm-exporter's names",
+           &metrics_.dcgm_names},
+          {"--process-series", "N",
+           "with --prometheus: series of the N processes with the most memory (none)",
+           value(metrics_.process_series, parse_number<uint32_t>)},
+          {"-q,--query", "", "print everything that is known, one value a line", &query_},
+          {"--watch", "SECONDS",
+           "repeat with this period, in place on a terminal; Ctrl-C stops it; SIGUSR1 releases the "
+           "driver for 30 s",
+           value(watch_, parse_period)},
+          source_option(
+              "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING], which "
+              "plays a recording (default: one that is installed with vram); default: all sources "
+              "of the machine",
+              gpu_)};
 }
 
 Result<> StatusCommand::check() const {
   if (json_ && csv_)
     return fail(Code::kBadInput, "--json and --csv exclude each other: use one of them");
   if (prometheus_) return check_prometheus();
-  if (dcgm_names_ || !process_series_.empty())
+  if (metrics_.dcgm_names || metrics_.process_series)
     return fail(Code::kBadInput, "{} requires --prometheus",
-                dcgm_names_ ? "--dcgm-names" : "--process-series");
+                metrics_.dcgm_names ? "--dcgm-names" : "--process-series");
   if (query_ && !is_for_people())
     return fail(Code::kBadInput, "-q and {0} exclude each other: {0} prints everything already",
                 json_ ? "--json" : "--csv");
@@ -117,28 +113,11 @@ Result<> StatusCommand::check_prometheus() const {
                 json_  ? "--json"
                 : csv_ ? "--csv"
                        : "-q");
-  if (!watch_.empty())
+  if (watch_)
     return fail(
         Code::kBadInput,
         "--prometheus and --watch exclude each other: leave --watch out, or use `vram serve`");
   return {};
-}
-
-Result<show::MetricsOptions> StatusCommand::metrics_options() const {
-  show::MetricsOptions options = {.dcgm_names = dcgm_names_};
-  if (process_series_.empty()) return options;
-  VRAM_TRY_ASSIGN(const auto most, parse_number("--process-series", process_series_));
-  if (most > std::numeric_limits<uint32_t>::max())
-    return fail(Code::kBadInput, "--process-series: expected a number of processes, found {}",
-                most);
-  options.process_series = static_cast<uint32_t>(most);
-  return options;
-}
-
-Result<std::optional<std::chrono::nanoseconds>> StatusCommand::period() const {
-  if (watch_.empty()) return std::nullopt;
-  VRAM_TRY_ASSIGN(const auto period, parse_period("--watch", watch_));
-  return period;
 }
 
 std::string StatusCommand::drawn(const watch::Snapshot& snapshot, const Console& console) {
@@ -202,11 +181,8 @@ Result<int> StatusCommand::again_and_again(Live& live, std::chrono::nanoseconds 
 
 Result<int> StatusCommand::run(Console& console) {
   VRAM_TRY(check());
-  VRAM_TRY_ASSIGN(const auto period, this->period());
-  VRAM_TRY_ASSIGN(const auto metrics, metrics_options());
-  metrics_ = metrics;
   VRAM_TRY_ASSIGN(auto live, Live::of(gpu_));
-  return period ? again_and_again(live, *period, console) : once(live, console);
+  return watch_ ? again_and_again(live, *watch_, console) : once(live, console);
 }
 
 }  // namespace

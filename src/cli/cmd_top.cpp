@@ -3,7 +3,6 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
-#include "cli/options.hpp"
 #include "cli/top_loop.hpp"
 #include "cli/top_settings.hpp"
 #include "show/top/screen.hpp"
@@ -28,22 +27,18 @@ class TopCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] Result<uint64_t> period_ns() const;
-  [[nodiscard]] Result<show::top::Field> sort() const;
-  [[nodiscard]] Result<Settings> given() const;
   [[nodiscard]] std::string filter_text_of() const;
   [[nodiscard]] Result<TopState> state() const;
   [[nodiscard]] Result<int> once(Live& live, const TopState& state, Console& console) const;
   [[nodiscard]] Result<int> on_terminal(Live live, TopState state, const Console& console) const;
   [[nodiscard]] bool takes_settings() const { return !once_ && !no_settings_; }
 
-  std::string period_;
+  Settings given_;  // take precedence over the saved ones
   bool once_ = false;
-  std::string gpu_;
-  std::string sort_;
+  LiveSource gpu_;
   std::string filter_;
   std::string user_;
-  std::vector<std::string> pids_;
+  std::vector<uint64_t> pids_;
   bool tree_ = false;
   bool readonly_ = false;
   bool no_color_ = false;
@@ -70,24 +65,43 @@ const Manual& TopCommand::manual() const {
   return kManual;
 }
 
+Result<uint64_t> parse_top_period(std::string_view text) {
+  VRAM_TRY_ASSIGN(const auto period, parse_duration_ns(text));
+  if (!show::top::is_period(period))
+    return fail(Code::kBadInput, "expected 0.1s to 1h, found '{}'", text);
+  return static_cast<uint64_t>(period);
+}
+
+std::vector<std::string> column_names() {
+  std::vector<std::string> names;
+  for (const show::top::FieldInfo& info : show::top::all_fields()) names.emplace_back(info.name);
+  return names;
+}
+
+Result<show::top::Field> parse_column(std::string_view text) {
+  if (const auto field = show::top::field_named(text)) return *field;
+  return fail(Code::kBadInput, "expected one of {}, found '{}'", fmt::join(column_names(), ", "),
+              text);
+}
+
 std::vector<Option> TopCommand::options() {
   return {
       {"--period", "TIME", "sampling period, 0.1s to 1h (default: as last time, at first 1s)",
-       &period_},
+       value(given_.period_ns, parse_top_period)},
       {"--once", "", "print one screen as text and exit; ignores saved settings", &once_},
-      {"--gpu", "SOURCE",
-       "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] (default: all)",
-       &gpu_},
+      source_option("which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] "
+                    "(default: all)",
+                    gpu_),
       {"--sort", "COLUMN",
        "memory, busy, step, pid, user, gpu, allocated, reserved, cached, peak, … (default: as last "
        "time, at first memory)",
-       &sort_},
+       with_choices(value(given_.sort, parse_column), column_names())},
       {"--filter", "WORDS",
        "show only processes that match all words: user:ann, gpu:0,1, pid:7, type:compute, in:POD, "
        "scope:TEXT, mem>1G, busy>50, cached>1G, or a text; ! negates a word",
        &filter_},
       {"--user", "NAME", "show only this user's processes", &user_},
-      {"--pid", "PID", "show only this process; may be repeated", &pids_},
+      {"--pid", "PID", "show only this process; may be repeated", value(pids_, parse_number<>)},
       {"--tree", "", "start with the process tree", &tree_},
       {"--readonly", "", "disable the keys that signal processes or request memory", &readonly_},
       {"--no-color", "", "no colours; NO_COLOR has the same effect", &no_color_},
@@ -96,14 +110,6 @@ std::vector<Option> TopCommand::options() {
        "neither load nor save settings ($XDG_CONFIG_HOME/vram/top.toml, by default "
        "~/.config/vram/top.toml)",
        &no_settings_}};
-}
-
-Result<uint64_t> TopCommand::period_ns() const {
-  const auto period = parse_duration_ns(period_);
-  if (!period) return fail(Code::kBadInput, "--period: {}", period.error().message);
-  if (!show::top::is_period(*period))
-    return fail(Code::kBadInput, "--period: expected 0.1s to 1h, found '{}'", period_);
-  return static_cast<uint64_t>(*period);
 }
 
 // A file that is wrong is no reason not to begin.
@@ -133,41 +139,16 @@ std::string TopCommand::filter_text_of() const {
   return words;
 }
 
-Result<show::top::Field> TopCommand::sort() const {
-  if (const auto field = show::top::field_named(sort_)) return *field;
-  std::vector<std::string_view> names;
-  for (const show::top::FieldInfo& info : show::top::all_fields()) names.push_back(info.name);
-  return fail(Code::kBadInput, "--sort: expected one of {}, found '{}'", fmt::join(names, ", "),
-              sort_);
-}
-
-// What the options say, over what was kept.
-Result<Settings> TopCommand::given() const {
-  Settings given;
-  if (!period_.empty()) {
-    VRAM_TRY_ASSIGN(const auto period, period_ns());
-    given.period_ns = period;
-  }
-  if (!sort_.empty()) {
-    VRAM_TRY_ASSIGN(const auto field, sort());
-    given.sort = field;
-    given.is_inverted = false;
-  }
-  if (tree_) given.is_tree = true;
-  return given;
-}
-
 Result<TopState> TopCommand::state() const {
-  VRAM_TRY_ASSIGN(const auto given, this->given());
-  for (const std::string& pid : pids_) {
-    VRAM_TRY(parse_number("--pid", pid));
-  }
   TopState state;
   state.is_readonly = readonly_;
   state.filter_text = filter_text_of();
   VRAM_TRY_ASSIGN(auto filter, show::top::Filter::parse(state.filter_text));
   state.filter = std::move(filter);
   if (takes_settings()) take_settings(state);
+  Settings given = given_;
+  if (given.sort) given.is_inverted = false;
+  if (tree_) given.is_tree = true;
   apply(given, state);
   return state;
 }

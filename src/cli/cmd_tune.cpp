@@ -1,7 +1,6 @@
 // vram tune: the settings of PyTorch's allocator that serve a recorded program best.
 #include "base/result.hpp"
 #include "cli/command.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/recorded_program.hpp"
 #include "cli/recordings.hpp"
@@ -25,23 +24,18 @@ class TuneCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  struct Numbers {
-    unsigned jobs = 0;
-    size_t top = kDefaultTop;
-  };
-  [[nodiscard]] Result<Numbers> numbers() const;
-  [[nodiscard]] Result<show::TuneReport> tuned(const trace::Trace& trace, unsigned jobs,
+  [[nodiscard]] Result<show::TuneReport> tuned(const trace::Trace& trace,
                                                const Console& console) const;
 
   std::string trace_;
   CapacityOptions capacity_;
-  std::string lag_;
-  std::string device_;
-  std::string jobs_;
-  std::string top_;
+  int64_t lag_ns_ = replay::ReplayOptions{}.lag_ns;
+  std::optional<uint32_t> device_;
+  uint64_t jobs_ = 0;
+  uint64_t top_ = kDefaultTop;
   bool json_ = false;
   Output output_;
-  std::string max_size_;
+  trace::OpenOptions reading_;
 };
 
 const Manual& TuneCommand::manual() const {
@@ -61,31 +55,20 @@ const Manual& TuneCommand::manual() const {
 
 std::vector<Option> TuneCommand::options() {
   std::vector<Option> options = {
-      {"TRACE", "TRACE", "a recording", &trace_},
-      lag_option(lag_),
+      {"TRACE", "TRACE", "a recording", file(&trace_)},
+      lag_option(lag_ns_),
       replayed_device_option(device_),
-      {"--jobs", "N", "number of threads (0, the default: one for each core)", &jobs_},
-      {"--top", "N", "settings to list, 0 for all (10); JSON has all of them", &top_},
+      {"--jobs", "N", "number of threads (0, the default: one for each core)",
+       value(jobs_, parse_number<>)},
+      {"--top", "N", "settings to list, 0 for all (10); JSON has all of them",
+       value(top_, parse_number<>)},
       {"--json", "", "print vram.tune/1 (docs/json.md)", &json_},
       output_option(output_),
       force_option(output_),
-      max_size_option(max_size_)};
+      max_size_option(reading_)};
   const std::vector<Option> capacity = capacity_options(capacity_);
   options.insert(options.begin() + 1, capacity.begin(), capacity.end());
   return options;
-}
-
-Result<TuneCommand::Numbers> TuneCommand::numbers() const {
-  Numbers numbers;
-  if (!jobs_.empty()) {
-    VRAM_TRY_ASSIGN(const auto jobs, parse_number("--jobs", jobs_));
-    numbers.jobs = static_cast<unsigned>(std::min(jobs, kMaxJobs));
-  }
-  if (!top_.empty()) {
-    VRAM_TRY_ASSIGN(const auto top, parse_number("--top", top_));
-    numbers.top = top;
-  }
-  return numbers;
 }
 
 // What to make smaller, where no allocator can help.
@@ -100,7 +83,7 @@ Result<> name_holders(const trace::Trace& trace, const Console& console, show::T
   return {};
 }
 
-Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned jobs,
+Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace,
                                             const Console& console) const {
   const replay::AllocatorSpec own = replay::recorded_spec(trace);
   if (own.name != "torch") {
@@ -111,20 +94,19 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
   }
   VRAM_TRY_ASSIGN(const auto recorded, recorded_program(trace, device_, console));
   VRAM_TRY_ASSIGN(const auto capacity, capacity_for(recorded, capacity_));
-  VRAM_TRY_ASSIGN(const auto lag_ns, lag_for(lag_));
   show::TuneReport report;
   fill_subject(trace, recorded, capacity, report);
-  report.lag_ns = lag_ns;
+  report.lag_ns = lag_ns_;
   Progress progress(console, "tuning");
   progress.announce(report.events);
   report.result = replay::tune(
       recorded.program, own,
       {.capacity_bytes = capacity.bytes,
        .capacity_is_fraction = capacity.is_fraction,
-       .jobs = jobs,
+       .jobs = static_cast<unsigned>(std::min(jobs_, kMaxJobs)),
        .progress = [&](size_t done,
                        size_t planned) { progress.update_count(done, planned, "replays"); },
-       .lag_ns = lag_ns});
+       .lag_ns = lag_ns_});
   if (report.result.verdict == replay::TuneVerdict::kCannotFit) {
     VRAM_TRY(name_holders(trace, console, report));
   }
@@ -132,12 +114,11 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
 }
 
 Result<int> TuneCommand::run(Console& console) {
-  VRAM_TRY_ASSIGN(const auto numbers, this->numbers());
   VRAM_TRY(check_output(output_));
-  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, max_size_, console));
-  VRAM_TRY_ASSIGN(const auto report, tuned(trace, numbers.jobs, console));
+  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, reading_, console));
+  VRAM_TRY_ASSIGN(const auto report, tuned(trace, console));
   show::TextOptions options = text_options(output_, console);
-  options.top = numbers.top;
+  options.top = top_;
   const std::string text = json_ ? show::tune_json(report) : show::draw_tune(report, options);
   return deliver(text, output_, console).map([] { return 0; });
 }

@@ -1,31 +1,33 @@
-// Command: a command of the program. It provides its manual and its options; options.cpp sets the
-// options' targets from the command line, then run() does the work. Each command has its own file
-// and is listed in command.cpp.
+// Command: a command of the program. It provides its manual and its options; options.cpp converts
+// the options' values from the command line, then run() does the work. Each command has its own
+// file and is listed in command.cpp.
 #pragma once
 
 #include "base/result.hpp"
 #include "cli/console.hpp"
+#include "cli/value.hpp"
 
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace vram::cli {
 
-// One option or argument and the command's member that receives it.
+// One option or argument: the only description of it, for parsing, help, manuals and completions.
 struct Option {
   std::string flags;       // "-o,--output", or "TRACE" for an argument without a dash
   std::string value_name;  // "FILE"; empty for a switch
   std::string help;
-  // A switch, a value (as an argument: required), or several: arguments, or an option named for
-  // each.
-  std::variant<bool*, std::string*, std::vector<std::string>*> target;
+  Value value;                  // of the command's member that receives it
   bool may_be_missing = false;  // arguments only: options always may
 
   [[nodiscard]] bool is_argument() const { return flags.front() != '-'; }
+  // "--output", "TRACE"
+  [[nodiscard]] std::string name() const {
+    return is_argument() ? flags : flags.substr(flags.find("--"));
+  }
 };
 
 struct Example {

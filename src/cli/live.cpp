@@ -47,7 +47,28 @@ std::vector<watch::Opener> all_openers() {
           watch::opener_of("drm", open_drm)};
 }
 
+Result<LiveSource> parse_source(std::string_view option, const std::string& text) {
+  if (text == kPlay)
+    return fail(Code::kBadInput,
+                "{0} sim: takes a recording behind the colon; {0} sim plays one that comes with "
+                "vram",
+                option);
+  if (text == kPlayDemo) return LiveSource{.recording = ""};
+  if (text.starts_with(kPlay)) return LiveSource{.recording = text.substr(kPlay.size())};
+  if (std::ranges::count(all_openers(), text, &watch::Opener::name) > 0)
+    return LiveSource{.driver = text};
+  return fail(Code::kBadInput,
+              "{}: expected nvml (NVIDIA), drm (AMD, Intel), sim or sim:RECORDING, found '{}'",
+              option, text);
+}
+
 }  // namespace
+
+Option source_option(std::string help, LiveSource& target) {
+  std::vector<std::string> names = {std::string(kPlayDemo)};
+  for (const watch::Opener& opener : all_openers()) names.push_back(opener.name);
+  return {"--gpu", "SOURCE", std::move(help), with_choices(value(target, parse_source), names)};
+}
 
 Live::Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings,
            watch::CommandLines commands)
@@ -61,23 +82,14 @@ Live Live::playing(watch::Playable playable) {
   return Live({watch::opener_of("sim", open)}, playback, watch::CommandLines::kFull);
 }
 
-Result<Live> Live::of(const std::string& source, watch::CommandLines commands) {
-  if (source == kPlayDemo) return open_demo().map(playing);
-  if (source == kPlay)
-    return fail(Code::kBadInput,
-                "--gpu sim: takes a recording behind the colon; --gpu sim plays one "
-                "that comes with vram");
-  if (source.starts_with(kPlay)) return open_playable(source.substr(kPlay.size())).map(playing);
+Result<Live> Live::of(const LiveSource& source, watch::CommandLines commands) {
+  if (source.recording)
+    return (source.recording->empty() ? open_demo() : open_playable(*source.recording))
+        .map(playing);
   std::vector<watch::Opener> openers = all_openers();
-  auto postings = std::make_shared<watch::Boards>(boards());
-  if (source.empty()) return Live(std::move(openers), std::move(postings), commands);
-  std::erase_if(openers, [&](const watch::Opener& opener) { return opener.name != source; });
-  if (openers.empty())
-    return fail(Code::kBadInput,
-                "--gpu: expected nvml (NVIDIA), drm (AMD, Intel), sim or sim:RECORDING, found "
-                "'{}'",
-                source);
-  return Live(std::move(openers), std::move(postings), commands);
+  if (!source.driver.empty())
+    std::erase_if(openers, [&](const auto& opener) { return opener.name != source.driver; });
+  return Live(std::move(openers), std::make_shared<watch::Boards>(boards()), commands);
 }
 
 std::vector<std::string> board_folders() { return watch::board_folders(named_board()); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "cli/command.hpp"
 #include "explain/moment/curve.hpp"
 #include "watch/boards.hpp"
 #include "watch/playback.hpp"
@@ -13,6 +14,7 @@
 #include "watch/sources.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,12 +24,20 @@ namespace vram::cli {
 // The folders with pages that may be asked: VRAM_BOARD, else this user's; for root, all users'.
 [[nodiscard]] std::vector<std::string> board_folders();
 
+// What the live commands read.
+struct LiveSource {
+  std::string driver = {};                    // "nvml" or "drm"; empty: all that the machine has
+  std::optional<std::string> recording = {};  // plays this instead; empty: a demo recording
+};
+
+// --gpu with this help, into `target`: "nvml", "drm", "sim:RECORDING", or "sim", which plays a demo
+// recording.
+[[nodiscard]] Option source_option(std::string help, LiveSource& target);
+
 class Live {
  public:
-  // `source` is the value of --gpu: "nvml", "drm", "sim:RECORDING", "sim" (plays a demo
-  // recording), or empty for whatever the machine has. Opens nothing yet but the recording.
-  // kBadInput: no such source.
-  [[nodiscard]] static Result<Live> of(const std::string& source,
+  // Opens nothing yet but the recording.
+  [[nodiscard]] static Result<Live> of(const LiveSource& source = {},
                                        watch::CommandLines commands = watch::CommandLines::kFull);
   // Takes a sample; what is slow to open stays open between samples. A machine without GPUs is no
   // error: the notes have the reason. From one thread.

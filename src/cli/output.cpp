@@ -16,7 +16,7 @@ Option output_option(Output& target) {
   return {"-o,--output", "FILE",
           "write to this file instead of standard output; it appears when it is complete, and "
           "replaces only files that vram wrote",
-          &target.path};
+          file(&target.path)};
 }
 
 Option force_option(Output& target) {

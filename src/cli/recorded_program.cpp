@@ -1,8 +1,6 @@
 #include "cli/recorded_program.hpp"
 
 #include "base/bytes.hpp"
-#include "base/result.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "replay/capacity.hpp"
 #include "replay/fidelity.hpp"
@@ -28,21 +26,18 @@ std::vector<const DeviceTrace*> gpus_of(const trace::Trace& trace) {
   return gpus;
 }
 
-tl::unexpected<Error> no_such_gpu(const std::string& option,
-                                  const std::vector<const DeviceTrace*>& gpus) {
+tl::unexpected<Error> no_such_gpu(uint32_t device, const std::vector<const DeviceTrace*>& gpus) {
   std::string there;
   for (const DeviceTrace* gpu : gpus)
     there += fmt::format("{}{}", there.empty() ? "" : ", ", gpu->ordinal);
-  return fail(Code::kNotFound, "--device {}: the recording has GPU {}", option, there);
+  return fail(Code::kNotFound, "--device {}: the recording has GPU {}", device, there);
 }
 
 Result<RecordedProgram> named_program(const trace::Trace& trace,
                                       const std::vector<const DeviceTrace*>& gpus,
-                                      const std::string& option) {
-  VRAM_TRY_ASSIGN(const auto ordinal, parse_number("--device", option));
-  const auto found =
-      std::ranges::find_if(gpus, [&](const DeviceTrace* gpu) { return gpu->ordinal == ordinal; });
-  if (found == gpus.end()) return no_such_gpu(option, gpus);
+                                      uint32_t device) {
+  const auto found = std::ranges::find(gpus, device, &DeviceTrace::ordinal);
+  if (found == gpus.end()) return no_such_gpu(device, gpus);
   return RecordedProgram{*found, replay::make_program(trace, **found), {}, {}};
 }
 
@@ -69,12 +64,8 @@ Capacity recorded_capacity(const RecordedProgram& recorded) {
           .recorded_limit_unknown = limit->is_assumed};
 }
 
-Result<Capacity> card_capacity(const CapacityOptions& options) {
-  VRAM_TRY_ASSIGN(auto card, find_card(options.gpu));
-  if (!options.context.empty()) {
-    VRAM_TRY_ASSIGN(const auto context, parse_size("--context", options.context));
-    card.context_bytes = context;
-  }
+Result<Capacity> card_capacity(CardMemory card, std::optional<uint64_t> context_bytes) {
+  card.context_bytes = context_bytes.value_or(card.context_bytes);
   const uint64_t bytes = card.allocator_bytes();
   if (bytes == 0) {
     return fail(Code::kBadInput, "--gpu {}: a CUDA context of {} leaves nothing of {}", card.name,
@@ -87,13 +78,22 @@ Result<Capacity> card_capacity(const CapacityOptions& options) {
                                       format_bytes(card.context_bytes))};
 }
 
-}  // namespace
-
-Option replayed_device_option(std::string& target) {
-  return {"--device", "N", "the GPU to replay (default: the one with the largest peak)", &target};
+// "16GiB", "unlimited"
+Result<Capacity> parse_capacity(std::string_view option, std::string_view text) {
+  if (text == "unlimited") return Capacity{};
+  VRAM_TRY_ASSIGN(const auto bytes, parse_size(option, text));
+  if (bytes == 0) return fail(Code::kBadInput, "{}: expected more than 0 bytes", option);
+  return Capacity{.bytes = bytes, .source = show::CapacitySource::kAsked};
 }
 
-Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::string& option,
+}  // namespace
+
+Option replayed_device_option(std::optional<uint32_t>& target) {
+  return {"--device", "N", "the GPU to replay (default: the one with the largest peak)",
+          value(target, parse_number<uint32_t>)};
+}
+
+Result<RecordedProgram> recorded_program(const trace::Trace& trace, std::optional<uint32_t> device,
                                          const Console& console) {
   Progress progress(console, "preparing the replay");
   progress.announce(trace.events.size());
@@ -103,7 +103,7 @@ Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::s
                 trace.origin.path);
   }
   Result<RecordedProgram> result =
-      option.empty() ? largest_program(trace, gpus) : named_program(trace, gpus, option);
+      device ? named_program(trace, gpus, *device) : largest_program(trace, gpus);
   if (result && result->program.ops.empty()) {
     return fail(Code::kBadInput,
                 "{}: contains no allocation of GPU {}, so there is nothing to replay; record with "
@@ -123,43 +123,32 @@ std::vector<Option> capacity_options(CapacityOptions& targets) {
            "memory available to the allocator: 16GiB, or unlimited (default: the limit of the "
            "recorded program, if it reached one); a GPU has more memory than that, because the "
            "driver and the CUDA context need some: see --gpu",
-           &targets.capacity},
+           value(targets.capacity, parse_capacity)},
           {"--gpu", "CARD",
            "use a card's memory instead of --capacity, less what the CUDA context needs: a name "
            "(\"RTX 4090\") or a size (24GiB)",
-           &targets.gpu},
+           value(targets.gpu, find_card)},
           {"--context", "SIZE",
            "with --gpu: memory used by the CUDA context and libraries (default: the known value of "
            "the card, or 512MiB)",
-           &targets.context}};
+           value(targets.context_bytes, parse_size)}};
 }
 
 Result<Capacity> capacity_for(const RecordedProgram& recorded, const CapacityOptions& options) {
-  if (!options.gpu.empty() && !options.capacity.empty()) {
+  if (options.gpu && options.capacity) {
     return fail(Code::kBadInput, "--gpu and --capacity exclude each other: use one of them");
   }
-  if (options.gpu.empty() && !options.context.empty())
+  if (!options.gpu && options.context_bytes)
     return fail(Code::kBadInput, "--context requires --gpu");
-  if (!options.gpu.empty()) return card_capacity(options);
-  if (options.capacity == "unlimited") return Capacity{};
-  if (options.capacity.empty()) return recorded_capacity(recorded);
-  VRAM_TRY_ASSIGN(const auto bytes, parse_size("--capacity", options.capacity));
-  if (bytes == 0) return fail(Code::kBadInput, "--capacity: expected more than 0 bytes");
-  return Capacity{.bytes = bytes, .source = show::CapacitySource::kAsked};
+  if (options.gpu) return card_capacity(*options.gpu, options.context_bytes);
+  return options.capacity ? *options.capacity : recorded_capacity(recorded);
 }
 
-Option lag_option(std::string& target) {
+Option lag_option(int64_t& target_ns) {
   return {"--lag", "TIME",
           "assumed delay of a stream's work behind the host, if the recording does not contain it "
           "(10ms)",
-          &target};
-}
-
-Result<int64_t> lag_for(const std::string& option) {
-  if (option.empty()) return replay::ReplayOptions{}.lag_ns;
-  const auto lag_ns = parse_duration_ns(option);
-  if (!lag_ns) return fail(Code::kBadInput, "--lag: {}", lag_ns.error().message);
-  return *lag_ns;
+          value(target_ns, parse_duration_ns)};
 }
 
 void fill_subject(const trace::Trace& trace, const RecordedProgram& recorded,
@@ -261,7 +250,7 @@ Result<CardMemory> find_card(std::string_view text) {
                       .context_bytes = card->context_mib * kMiB,
                       .source = card->source};
   }
-  if (const auto sold = parse_size("--gpu", text)) {
+  if (const auto sold = parse_size("", text)) {
     const double bytes = kProgramShare * static_cast<double>(*sold);
     return CardMemory{.name = format_bytes(*sold),
                       .program_bytes = static_cast<uint64_t>(bytes),
@@ -269,7 +258,7 @@ Result<CardMemory> find_card(std::string_view text) {
                       .source = kAssumed};
   }
   return fail(Code::kNotFound,
-              "--gpu: no card is called '{}'; known: {}; or write its memory, as in 24GiB", text,
+              "no card is called '{}'; known: {}; or write its memory, as in 24GiB", text,
               known_names());
 }
 

@@ -27,11 +27,11 @@ struct RecordedProgram {
 };
 
 // --device, into `target`.
-[[nodiscard]] Option replayed_device_option(std::string& target);
-// Returns the program of the GPU in --device (`option` empty: of the one with the largest peak).
-// Shows progress. Errors list the GPUs, or state that there is nothing to replay.
+[[nodiscard]] Option replayed_device_option(std::optional<uint32_t>& target);
+// Returns the program of this GPU, or of the one with the largest peak. Shows progress. Errors list
+// the GPUs, or state that there is nothing to replay.
 [[nodiscard]] Result<RecordedProgram> recorded_program(const trace::Trace& trace,
-                                                       const std::string& option,
+                                                       std::optional<uint32_t> device,
                                                        const Console& console);
 
 struct Capacity {
@@ -41,27 +41,6 @@ struct Capacity {
   std::string card = {};                // the card whose memory it is, if one was given
   bool recorded_limit_unknown = false;  // the bytes are assumed: RecordedLimit::is_assumed
 };
-
-// The options' values; empty if not given.
-struct CapacityOptions {
-  std::string capacity;
-  std::string gpu;
-  std::string context;
-};
-// --capacity, --gpu and --context, into `targets`.
-[[nodiscard]] std::vector<Option> capacity_options(CapacityOptions& targets);
-// The memory available to the allocator: "16GiB", "unlimited", or what a card leaves to it. Without
-// either: the limit of the recorded program, if it was refused memory.
-[[nodiscard]] Result<Capacity> capacity_for(const RecordedProgram& recorded,
-                                            const CapacityOptions& options);
-
-// --lag, into `target`; `option` empty: the default.
-[[nodiscard]] Option lag_option(std::string& target);
-[[nodiscard]] Result<int64_t> lag_for(const std::string& option);
-
-// The head of a report about replays, without the lag.
-void fill_subject(const trace::Trace& trace, const RecordedProgram& recorded,
-                  const Capacity& capacity, show::ReplaySubject& subject);
 
 // The memory of a card that is available to a program's allocator: what the driver leaves to
 // programs, minus the program's CUDA context. Constant data and pure functions.
@@ -79,5 +58,24 @@ struct CardMemory {
 // A card's name ("RTX 4090", "nvidia h200") or its nominal memory ("24GiB"). Errors list the known
 // names.
 [[nodiscard]] Result<CardMemory> find_card(std::string_view text);
+
+struct CapacityOptions {
+  std::optional<Capacity> capacity;
+  std::optional<CardMemory> gpu;
+  std::optional<uint64_t> context_bytes;
+};
+// --capacity, --gpu and --context, into `targets`.
+[[nodiscard]] std::vector<Option> capacity_options(CapacityOptions& targets);
+// The memory available to the allocator: --capacity, or what a card leaves to it. Without either:
+// the limit of the recorded program, if it was refused memory.
+[[nodiscard]] Result<Capacity> capacity_for(const RecordedProgram& recorded,
+                                            const CapacityOptions& options);
+
+// --lag, into `target`.
+[[nodiscard]] Option lag_option(int64_t& target_ns);
+
+// The head of a report about replays, without the lag.
+void fill_subject(const trace::Trace& trace, const RecordedProgram& recorded,
+                  const Capacity& capacity, show::ReplaySubject& subject);
 
 }  // namespace vram::cli

@@ -1,6 +1,7 @@
 #include "cli/recorded_program.hpp"
 
 #include "base/bytes.hpp"
+#include "cli/options.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,39 +45,41 @@ TEST(Cards, UnknownNamesAreRefusedWithTheKnownOnes) {
   }
 }
 
-Result<Capacity> capacity_of(const CapacityOptions& options) {
-  return capacity_for(RecordedProgram{}, options);
+Result<Capacity> capacity_of(std::vector<std::string> words) {
+  CapacityOptions options;
+  return parse_options(Manual{"replay", "", "", "", {}}, capacity_options(options),
+                       std::move(words))
+      .and_then([&] { return capacity_for(RecordedProgram{}, options); });
 }
 
 TEST(CapacityOptions, ANumberWithoutAUnitIsRefused) {
   for (const char* text : {"16", "1.5", "16 "}) {
-    const auto capacity = capacity_of({.capacity = text, .gpu = "", .context = ""});
+    const auto capacity = capacity_of({"--capacity", text});
     ASSERT_FALSE(capacity) << text;
     EXPECT_THAT(capacity.error().message, HasSubstr("a size with its unit, such as 16GiB"));
   }
-  EXPECT_EQ(capacity_of({.capacity = "16B", .gpu = "", .context = ""})->bytes, 16u);
-  EXPECT_EQ(capacity_of({.capacity = "16GiB", .gpu = "", .context = ""})->bytes, 16 * kGiB);
-  EXPECT_FALSE(capacity_of({.capacity = "unlimited", .gpu = "", .context = ""})->bytes);
+  EXPECT_EQ(capacity_of({"--capacity", "16B"})->bytes, 16u);
+  EXPECT_EQ(capacity_of({"--capacity", "16GiB"})->bytes, 16 * kGiB);
+  EXPECT_FALSE(capacity_of({"--capacity", "unlimited"})->bytes);
 }
 
 TEST(CapacityOptions, ACardLosesTheContextThatWasNamed) {
-  const auto usual = capacity_of({.capacity = "", .gpu = "RTX 4090", .context = ""});
+  const auto usual = capacity_of({"--gpu", "RTX 4090"});
   ASSERT_TRUE(usual);
   EXPECT_THAT(usual->card, HasSubstr("RTX 4090"));
-  const auto named = capacity_of({.capacity = "", .gpu = "RTX 4090", .context = "1GiB"});
+  const auto named = capacity_of({"--gpu", "RTX 4090", "--context", "1GiB"});
   ASSERT_TRUE(named);
   EXPECT_EQ(*usual->bytes - *named->bytes, (1024 - 450) * kMiB);
 }
 
 TEST(CapacityOptions, ThatContradictEachOtherAreRefused) {
-  for (const CapacityOptions& options :
-       {CapacityOptions{.capacity = "16GiB", .gpu = "T4", .context = ""},
-        CapacityOptions{.capacity = "16GiB", .gpu = "", .context = "1GiB"},
-        CapacityOptions{.capacity = "", .gpu = "", .context = "1GiB"},
-        CapacityOptions{.capacity = "", .gpu = "T4", .context = "500"},
-        CapacityOptions{.capacity = "", .gpu = "T4", .context = "15GiB"}}) {
-    EXPECT_FALSE(capacity_of(options)) << options.capacity << options.gpu << options.context;
-  }
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--capacity", "16GiB", "--gpu", "T4"},
+        {"--capacity", "16GiB", "--context", "1GiB"},
+        {"--context", "1GiB"},
+        {"--gpu", "T4", "--context", "500"},
+        {"--gpu", "T4", "--context", "15GiB"}})
+    EXPECT_FALSE(capacity_of(words)) << testing::PrintToString(words);
 }
 
 }  // namespace

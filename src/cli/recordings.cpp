@@ -107,18 +107,13 @@ Result<Recordings> find_recordings(const std::vector<std::string>& words) {
   return found;
 }
 
-Option max_size_option(std::string& target) {
-  return {"--max-size", "SIZE", "maximum size of a decompressed recording (1TiB)", &target};
+Option max_size_option(trace::OpenOptions& target) {
+  return {"--max-size", "SIZE", "maximum size of a decompressed recording (1TiB)",
+          value(target.max_decompressed_bytes, parse_bytes)};
 }
 
-Result<trace::Trace> open_with_progress(const std::string& path, const std::string& max_size,
+Result<trace::Trace> open_with_progress(const std::string& path, trace::OpenOptions options,
                                         const Console& console) {
-  trace::OpenOptions options;
-  if (!max_size.empty()) {
-    const auto size = parse_bytes(max_size);
-    if (!size) return fail(Code::kBadInput, "--max-size: {}", size.error().message);
-    options.max_decompressed_bytes = *size;
-  }
   Progress progress(console, path);
   options.progress = progress.callback();
   Result<trace::Trace> trace = trace::open_trace(path, options);
@@ -165,7 +160,7 @@ Result<Report> within_the_recording(Report report, uint64_t time_ns) {
 
 }  // namespace
 
-Result<MomentRequest> parse_moment(std::string_view text) {
+Result<MomentRequest> parse_moment(std::string_view option, std::string_view text) {
   if (text == "peak") return MomentRequest{MomentKind::kPeak};
   if (text == "oom") return MomentRequest{MomentKind::kOom};
   if (const auto index = number_after("oom:", text)) return MomentRequest{MomentKind::kOom, *index};
@@ -177,8 +172,8 @@ Result<MomentRequest> parse_moment(std::string_view text) {
     return MomentRequest{MomentKind::kTime, static_cast<uint64_t>(*time_ns)};
   }
   return fail(Code::kBadInput,
-              "--at takes a time (1.5s, 250ms), event:N, step:N, peak, oom or oom:N; found '{}'",
-              text);
+              "{} takes a time (1.5s, 250ms), event:N, step:N, peak, oom or oom:N; found '{}'",
+              option, text);
 }
 
 Result<Report> explain_at(const trace::Trace& trace, const MomentRequest& request,

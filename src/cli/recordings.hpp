@@ -36,11 +36,11 @@ struct Recordings {
 // while it is read.
 
 // --max-size, into `target`.
-[[nodiscard]] Option max_size_option(std::string& target);
+[[nodiscard]] Option max_size_option(trace::OpenOptions& target);
 
-// open_trace(), with a progress line. `max_size` is the option's text; empty for the default.
+// open_trace(), with a progress line.
 [[nodiscard]] Result<trace::Trace> open_with_progress(const std::string& path,
-                                                      const std::string& max_size,
+                                                      trace::OpenOptions options,
                                                       const Console& console);
 
 // The moments that --at can name, and the report with the state there.
@@ -53,7 +53,7 @@ struct MomentRequest {
 };
 
 // "1.5s", "250ms", "event:1234", "step:12", "peak", "oom", "oom:1".
-[[nodiscard]] Result<MomentRequest> parse_moment(std::string_view text);
+[[nodiscard]] Result<MomentRequest> parse_moment(std::string_view option, std::string_view text);
 
 // explain(), with `at` of the leading device set to the state then. For a step: where most was
 // requested in it.

@@ -70,7 +70,7 @@ TEST(RankInName, IsTheNumberBehindRank) {
 }
 
 void expect(std::string_view text, MomentKind kind, uint64_t value) {
-  const auto request = parse_moment(text);
+  const auto request = parse_moment("--at", text);
   ASSERT_TRUE(request) << text;
   EXPECT_EQ(request->kind, kind) << text;
   EXPECT_EQ(request->value, value) << text;
@@ -89,7 +89,7 @@ TEST(Moment, EveryFormIsUnderstood) {
 TEST(Moment, OthersAreRefusedWithTheFormsThatExist) {
   for (const char* text : {"", "step:", "step:x", "event:-1", "event:1.5", "noon", "-1s", "peak:1",
                            "oom:99999999999999999999"}) {
-    const auto request = parse_moment(text);
+    const auto request = parse_moment("--at", text);
     ASSERT_FALSE(request) << text;
     EXPECT_NE(request.error().message.find("step:N"), std::string::npos);
   }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "cli/live.hpp"
 #include "history/history.hpp"
 #include "serve/guard.hpp"
 #include "serve/log.hpp"
@@ -34,8 +35,8 @@ struct ReceiverUrl {
 
 struct ServeSettings {
   std::vector<serve::Address> addresses;
-  std::chrono::nanoseconds period{};
-  std::string gpu;
+  std::chrono::nanoseconds period = std::chrono::seconds(1);
+  LiveSource gpu;
   std::string token_file;                 // empty: no token
   std::shared_ptr<serve::WebAccess> web;  // null: plain HTTP
   std::vector<std::string> host_names;    // other names that clients use for it

@@ -6,7 +6,6 @@
 #include "base/time.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/stress_card.hpp"
 #include "gpu/sim/sim_gpu.hpp"
@@ -20,7 +19,7 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
-#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -28,6 +27,51 @@
 
 namespace vram::cli {
 namespace {
+
+using EarlierReport = std::optional<stress::StressReport>;  // none: nothing to compare with
+
+constexpr uint64_t kMaxReportBytes = 16 * kMiB;
+constexpr double kDefaultLimit = 0.1;
+
+Result<int64_t> parse_length(std::string_view text) {
+  constexpr int64_t kMaxHours = 24;
+  VRAM_TRY_ASSIGN(const auto length_ns, parse_duration_ns(text));
+  if (length_ns >= kSignedSecondNs && length_ns <= kMaxHours * 3600 * kSignedSecondNs) return length_ns;
+  return fail(Code::kBadInput, "expected 1s to {}h, found '{}'", kMaxHours, text);
+}
+
+// "10%", "10" -> 0.1
+Result<double> parse_share(std::string_view text) {
+  const std::string_view number = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
+  double percent = 0;
+  const char* const end = number.data() + number.size();
+  const auto [stopped, error] = std::from_chars(number.data(), end, percent);
+  if (error == std::errc() && stopped == end && percent >= 0 && percent <= 1000)
+    return percent / 100;
+  return fail(Code::kBadInput, "expected a percentage such as 10%, found '{}'", text);
+}
+
+Result<TestedGpu> parse_gpu(std::string_view text) {
+  constexpr std::string_view kSim = "sim";
+  constexpr uint64_t kSimulatedBytes = 2 * kGiB;
+  constexpr uint64_t kMinSimulatedBytes = 16 * kMiB;
+  if (text == "cuda") return TestedGpu{};
+  if (text == kSim) return TestedGpu{kSimulatedBytes};
+  if (!text.starts_with(kSim) || text[kSim.size()] != ':')
+    return fail(Code::kBadInput, "expected cuda, sim or sim:SIZE for a test, found '{}'", text);
+  VRAM_TRY_ASSIGN(const auto bytes, parse_bytes(text.substr(kSim.size() + 1)));
+  if (bytes >= kMinSimulatedBytes && bytes < gpu::kUnlimited) return TestedGpu{bytes};
+  return fail(Code::kBadInput, "a simulated GPU has at least {}, found '{}'",
+              format_bytes(kMinSimulatedBytes), text);
+}
+
+Result<EarlierReport> read_report(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  const auto text = read_whole(path, kMaxReportBytes);
+  auto report = text ? show::read_stress_json(*text) : tl::unexpected(text.error());
+  if (!report) return fail(report.error().code, "--compare: {}", report.error().message);
+  return *std::move(report);
+}
 
 std::atomic<bool> should_stop = false;
 extern "C" void stop_stress(int) { should_stop.store(true); }
@@ -79,11 +123,11 @@ Result<> check_others(const std::vector<stress::OtherUser>& others, bool force) 
 }
 
 // Before a minute is spent on it.
-Result<> check_comparable(const StressArguments& arguments, const stress::StressedDevice& device) {
-  if (!arguments.before) return {};
+Result<> check_comparable(const EarlierReport& before, const stress::StressedDevice& device) {
+  if (!before) return {};
   stress::StressReport now;
   now.device = device;
-  const auto compared = stress::compare(*arguments.before, now, arguments.limit);
+  const auto compared = stress::compare(*before, now, kDefaultLimit);
   if (!compared) return fail(compared.error().code, "--compare: {}", compared.error().message);
   return {};
 }
@@ -115,18 +159,17 @@ stress::ReadDevice device_reader(Live& live, const stress::StressedDevice& devic
 }
 
 Result<stress::StressReport> stress_device(StressCard& opened, Live& live,
-                                           const StressArguments& arguments,
-                                           const Console& console) {
+                                           const StressRequest& request, const Console& console) {
   gpu::MemoryInfo info;
   if (opened.card().memory().memory_info(opened.card().ordinal(), &info) != gpu::Status::kOk)
     return fail(
         Code::kUnsupported,
         "cannot read the GPU's free memory: cuMemGetInfo fails; check the GPU with nvidia-smi");
   stress::StressOptions options;
-  options.length_ns = arguments.length_ns;
+  options.length_ns = *request.length_ns;
   options.leave_bytes =
-      arguments.leave_bytes.value_or(stress::default_margin(info.free_bytes, info.total_bytes));
-  options.seed = arguments.seed;
+      request.leave_bytes.value_or(stress::default_margin(info.free_bytes, info.total_bytes));
+  options.seed = request.seed.value_or(watch::monotonic_ns() % 1'000'000);
   options.stop = &should_stop;
   options.clock = [] { return static_cast<int64_t>(watch::monotonic_ns()); };
   options.progress = progress_on(console);
@@ -141,11 +184,12 @@ int exit_code(const stress::StressReport& report,
   return report.verdict() == stress::Verdict::kPassed && !is_worse ? 0 : kFailed;
 }
 
-Result<int> print_result(const stress::StressReport& report, const StressArguments& arguments,
+Result<int> print_result(const stress::StressReport& report, const EarlierReport& before,
                          const StressRequest& request, Console& console) {
   std::optional<stress::Comparison> comparison;
-  if (arguments.before) {
-    VRAM_TRY_ASSIGN(auto compared, stress::compare(*arguments.before, report, arguments.limit));
+  if (before) {
+    VRAM_TRY_ASSIGN(auto compared,
+                    stress::compare(*before, report, request.limit.value_or(kDefaultLimit)));
     comparison = std::move(compared);
   }
   const std::string text =
@@ -155,42 +199,50 @@ Result<int> print_result(const stress::StressReport& report, const StressArgumen
   return exit_code(report, comparison);
 }
 
-Result<std::unique_ptr<StressCard>> open_card(const StressArguments& arguments,
+bool is_simulated(const StressRequest& request) {
+  return request.gpu && request.gpu->simulated_bytes;
+}
+
+Result<std::unique_ptr<StressCard>> open_card(const StressRequest& request,
                                               const watch::Snapshot& snapshot) {
-  if (arguments.simulated_bytes) return simulated_card(*arguments.simulated_bytes);
-  return cuda_card(snapshot, arguments.device);
+  if (is_simulated(request)) return simulated_card(*request.gpu->simulated_bytes);
+  return cuda_card(snapshot, request.device);
 }
 
 }  // namespace
 
 std::vector<Option> stress_options(StressRequest& request) {
-  return {{"--stress", "TIME",
-           "test a GPU's memory for this time, such as 60s: patterns, random requests, speed",
-           &request.length},
-          {"--leave", "SIZE",
-           "memory to leave free for others (2 % of the memory, at least 512 MiB)", &request.leave},
-          {"--seed", "N", "seed of the random patterns and requests", &request.seed},
-          {"--compare", "FILE", "compare with an earlier report of the same GPU (--json)",
-           &request.compare},
-          {"--fail-above", "SHARE",
-           "exit with code 1 if a value became worse by more than this (10%)", &request.fail_above},
-          {"--force", "", "test a GPU even if other processes use it", &request.force}};
+  return {
+      {"--stress", "TIME",
+       "test a GPU's memory for this time, such as 60s: patterns, random requests, speed",
+       value(request.length_ns, parse_length)},
+      {"--leave", "SIZE", "memory to leave free for others (2 % of the memory, at least 512 MiB)",
+       value(request.leave_bytes, parse_bytes)},
+      {"--seed", "N", "seed of the random patterns and requests",
+       value(request.seed, parse_number<>)},
+      {"--compare", "FILE", "compare with an earlier report of the same GPU (--json)",
+       file(&request.compare)},
+      {"--fail-above", "SHARE", "exit with code 1 if a value became worse by more than this (10%)",
+       value(request.limit, parse_share)},
+      {"--force", "", "test a GPU even if other processes use it", &request.force},
+      {"--device", "N", "--stress: this GPU, by its number in vram status",
+       value(request.device, parse_number<uint32_t>)},
+      {"--gpu", "SOURCE", "--stress: cuda, or sim[:SIZE], a simulated GPU in host memory (2GiB)",
+       with_choices(value(request.gpu, parse_gpu), {"cuda", "sim"})}};
 }
 
 bool is_of_no_test(const StressRequest& request) {
-  const bool has_words =
-      !(request.device + request.gpu + request.leave + request.seed + request.compare).empty();
-  const bool has_limit = request.fail_above != StressRequest().fail_above;
-  return request.length.empty() && (has_words || has_limit || request.force);
+  const bool has_any = request.device || request.gpu || request.leave_bytes || request.seed ||
+                       request.limit || request.force || !request.compare.empty();
+  return has_any && !request.length_ns;
 }
 
 Result<int> run_stress_request(const StressRequest& request, Console& console) {
-  VRAM_TRY_ASSIGN(const auto arguments, parse_stress_arguments(request));
+  VRAM_TRY_ASSIGN(const auto before, read_report(request.compare));
   // Looked at before this process has memory there itself.
-  VRAM_TRY_ASSIGN(auto live, Live::of("nvml"));
-  const watch::Snapshot snapshot =
-      arguments.simulated_bytes ? watch::Snapshot{} : live.take_sample();
-  auto opened = open_card(arguments, snapshot);
+  VRAM_TRY_ASSIGN(auto live, Live::of({.driver = "nvml"}));
+  const watch::Snapshot snapshot = is_simulated(request) ? watch::Snapshot{} : live.take_sample();
+  auto opened = open_card(request, snapshot);
   if (!opened) {
     console.error(opened.error().message);
     return kEnvironment;
@@ -198,9 +250,9 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
   const stress::StressedDevice& device = (*opened)->device();
   const std::vector<stress::OtherUser> others = others_on(snapshot, device);
   VRAM_TRY(check_others(others, request.force));
-  VRAM_TRY(check_comparable(arguments, device));
+  VRAM_TRY(check_comparable(before, device));
   const watch::Moment moment = watch::current_moment();
-  auto report = stress_device(**opened, live, arguments, console);
+  auto report = stress_device(**opened, live, request, console);
   if (!report) {
     console.error(report.error().message);
     return kEnvironment;
@@ -211,88 +263,7 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
   report->time_ns = moment.time_ns;
   report->host = moment.host;
   report->others = others;
-  return print_result(*report, arguments, request, console);
-}
-
-namespace {
-
-constexpr int64_t kMinStressNs = kSignedSecondNs;
-constexpr int64_t kMaxStressNs = 24 * 3600 * kSignedSecondNs;
-constexpr uint64_t kSimulatedBytes = 2 * kGiB;
-constexpr uint64_t kMinSimulatedBytes = 16 * kMiB;
-constexpr uint64_t kMaxReportBytes = 16 * kMiB;
-constexpr std::string_view kSim = "sim";
-
-Result<double> parse_limit(std::string text) {
-  if (text.ends_with('%')) text.pop_back();
-  double percent = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, percent);
-  if (error != std::errc() || stopped != end || !(percent >= 0 && percent <= 1000))
-    return fail(Code::kBadInput, "--fail-above: expected a percentage such as 10%, found '{}'",
-                text);
-  return percent / 100;
-}
-
-Result<stress::StressReport> read_report(const std::string& path) {
-  const auto text = read_whole(path, kMaxReportBytes);
-  if (!text) return fail(text.error().code, "--compare: {}", text.error().message);
-  return show::read_stress_json(*text);
-}
-
-Result<> parse_gpu(const std::string& gpu, StressArguments& arguments) {
-  if (gpu.empty() || gpu == "cuda") return {};
-  if (!gpu.starts_with(kSim) || (gpu.size() > kSim.size() && gpu[kSim.size()] != ':'))
-    return fail(Code::kBadInput, "--gpu: expected cuda, sim or sim:SIZE for a test, found '{}'",
-                gpu);
-  arguments.simulated_bytes = kSimulatedBytes;
-  if (gpu.size() == kSim.size()) return {};
-  const auto bytes = parse_bytes(gpu.substr(kSim.size() + 1));
-  if (!bytes) return fail(Code::kBadInput, "--gpu: {}", bytes.error().message);
-  if (*bytes < kMinSimulatedBytes || *bytes >= gpu::kUnlimited)
-    return fail(Code::kBadInput, "--gpu: a simulated GPU has at least {}, found '{}'",
-                format_bytes(kMinSimulatedBytes), gpu);
-  arguments.simulated_bytes = *bytes;
-  return {};
-}
-
-Result<> parse_numbers(const StressRequest& request, StressArguments& arguments) {
-  const auto length = parse_duration_ns(request.length);
-  if (!length) return fail(Code::kBadInput, "--stress: {}", length.error().message);
-  if (*length < kMinStressNs || *length > kMaxStressNs)
-    return fail(Code::kBadInput, "--stress: expected 1s to 24h, found '{}'", request.length);
-  arguments.length_ns = *length;
-  if (!request.device.empty()) {
-    VRAM_TRY_ASSIGN(const auto device, parse_number("--device", request.device));
-    if (device > std::numeric_limits<uint32_t>::max())
-      return fail(Code::kBadInput, "--device: invalid number {}", request.device);
-    arguments.device = static_cast<uint32_t>(device);
-  }
-  arguments.seed = watch::monotonic_ns() % 1'000'000;
-  if (!request.seed.empty()) {
-    VRAM_TRY_ASSIGN(const auto seed, parse_number("--seed", request.seed));
-    arguments.seed = seed;
-  }
-  if (request.leave.empty()) return {};
-  const auto leave = parse_bytes(request.leave);
-  if (!leave) return fail(Code::kBadInput, "--leave: {}", leave.error().message);
-  arguments.leave_bytes = *leave;
-  return {};
-}
-
-}  // namespace
-
-Result<StressArguments> parse_stress_arguments(const StressRequest& request) {
-  StressArguments arguments;
-  VRAM_TRY(parse_numbers(request, arguments));
-  VRAM_TRY(parse_gpu(request.gpu, arguments));
-  VRAM_TRY_ASSIGN(const auto limit, parse_limit(request.fail_above));
-  arguments.limit = limit;
-  if (request.compare.empty()) return arguments;
-  auto before = read_report(request.compare);
-  if (!before) return fail(before.error().code, "--compare: {}", before.error().message);
-  arguments.before = *std::move(before);
-  return arguments;
+  return print_result(*report, before, request, console);
 }
 
 }  // namespace vram::cli

@@ -6,7 +6,6 @@
 #include "cli/command.hpp"
 #include "cli/console.hpp"
 #include "cli/output.hpp"
-#include "stress/report.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -15,21 +14,25 @@
 
 namespace vram::cli {
 
-// The options' texts, as they were given.
+struct TestedGpu {
+  std::optional<uint64_t> simulated_bytes;  // none: CUDA's
+};
+
+// The values of the options.
 struct StressRequest {
-  std::string length;  // empty: no test
-  std::string device;
-  std::string gpu;
-  std::string leave;
-  std::string seed;
-  std::string compare;
-  std::string fail_above = "10%";
+  std::optional<int64_t> length_ns;  // none: no test
+  std::optional<uint32_t> device;
+  std::optional<TestedGpu> gpu;
+  std::optional<uint64_t> leave_bytes;
+  std::optional<uint64_t> seed;
+  std::string compare;          // the path of an earlier report
+  std::optional<double> limit;  // the share by which a value may become worse
   Output output;
   bool json = false;
   bool force = false;
 };
 
-// --stress and what belongs to it alone. --device, --gpu, --json and --output are the command's.
+// --stress and what requires it. --json and --output are the command's.
 [[nodiscard]] std::vector<Option> stress_options(StressRequest& request);
 
 // Whether the request has options of a test without requesting one.
@@ -38,20 +41,5 @@ struct StressRequest {
 // Blocks until the test ends or a signal stops it. 0: passed; 1: errors, worse than before, or
 // incomplete; 3: no GPU to test.
 [[nodiscard]] Result<int> run_stress_request(const StressRequest& request, Console& console);
-
-// StressArguments: the words of `vram doctor --stress`, understood and checked before anything is
-// opened.
-struct StressArguments {
-  int64_t length_ns = 0;
-  std::optional<uint32_t> device;
-  std::optional<uint64_t> simulated_bytes;
-  std::optional<uint64_t> leave_bytes;
-  uint64_t seed = 0;
-  double limit = 0;
-  std::optional<stress::StressReport> before;
-};
-
-// Reads the report to compare with, too. kBadInput: the error names the option.
-[[nodiscard]] Result<StressArguments> parse_stress_arguments(const StressRequest& request);
 
 }  // namespace vram::cli
