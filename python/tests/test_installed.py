@@ -54,6 +54,21 @@ def test_the_demo_needs_nothing_but_what_was_installed(tmp_path: Path, monkeypat
     assert "simulated GPU (demo unet)" in run(on_path(), "status", "--gpu", "sim")
 
 
+def test_manual_pages_and_completions_are_where_they_are_searched() -> None:
+    share = on_path().parent.parent / "share"
+    pages = {path.name: path.read_text() for path in (share / "man/man1").glob("vram*.1")}
+    assert pages.pop("vram.1") == run(on_path(), "help", "--man")
+    assert "vram-report.1" in pages
+    for name, page in pages.items():
+        assert page == run(on_path(), "help", "--man", name.removeprefix("vram-").removesuffix(".1"))
+    for shell, path in {
+        "bash": "bash-completion/completions/vram",
+        "zsh": "zsh/site-functions/_vram",
+        "fish": "fish/vendor_completions.d/vram.fish",
+    }.items():
+        assert (share / path).read_text() == run(on_path(), "completion", shell)
+
+
 def test_the_package_is_the_installed_one() -> None:
     assert ROOT / "python" not in Path(vram.__file__).parents
     assert vram.program() == on_path().resolve()

@@ -56,14 +56,13 @@ const Manual& ServeCommand::manual() const {
 
 // "30d" is what people say of a retention.
 Result<history::HistoryKeep> parse_retention(const std::string& text) {
-  constexpr int64_t kSecondNs = 1'000'000'000;
   constexpr int kHoursOfADay = 24;
   const bool is_days = text.ends_with('d');
   const auto time_ns = parse_duration_ns(is_days ? text.substr(0, text.size() - 1) + "h" : text);
-  if (!time_ns || *time_ns < 60 * kSecondNs)
+  if (!time_ns || *time_ns < 60 * kSignedSecondNs)
     return fail(Code::kBadInput, "expected at least one minute, such as 30d or 12h, found '{}'",
                 text);
-  const std::chrono::seconds longest(*time_ns / kSecondNs * (is_days ? kHoursOfADay : 1));
+  const std::chrono::seconds longest(*time_ns / kSignedSecondNs * (is_days ? kHoursOfADay : 1));
   history::HistoryKeep keep;
   keep.hours = longest;  // the coarsest goes back farthest, be it for more than a year
   for (auto* const finer : {&keep.samples, &keep.minutes, &keep.processes})

@@ -2,6 +2,8 @@
 
 namespace vram::cli {
 
+Option help_option() { return {"-h,--help", "", "show this", static_cast<bool*>(nullptr)}; }
+
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(demo_command());
@@ -15,6 +17,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(free_command());
   commands.push_back(doctor_command());
   commands.push_back(serve_command());
+  commands.push_back(completion_command());
   return commands;
 }
 

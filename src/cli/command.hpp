@@ -50,6 +50,9 @@ struct Manual {
   Choices choices = {};
 };
 
+// -h and --help, which every command has.
+[[nodiscard]] Option help_option();
+
 class Command {
  public:
   virtual ~Command() = default;
@@ -74,9 +77,12 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> free_command();
 [[nodiscard]] std::unique_ptr<Command> doctor_command();
 [[nodiscard]] std::unique_ptr<Command> serve_command();
+[[nodiscard]] std::unique_ptr<Command> completion_command();
 
 // The exit codes of all commands. 0: success.
 
+inline constexpr std::string_view kExitCodes =
+    "0 success, 1 a check failed, 2 invalid usage or input, 3 environment.";
 inline constexpr int kFailed = 1;  // a gate or a finding
 inline constexpr int kBadUsage = 2;
 inline constexpr int kEnvironment = 3;  // no GPU, no permission, an address that is taken

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/man_page.hpp"
 #include "cli/options.hpp"
 #include "show/draw/line.hpp"
 
@@ -60,11 +61,15 @@ Result<int> dispatch(std::vector<std::string> words, std::string_view build, Con
   if (name == "--version" || name == "-V")
     return print(console, fmt::format("vram {} ({})\n", VRAM_VERSION, build));
   const bool wants_help = name == "--help" || name == "-h" || name == "help";
-  if (wants_help && words.empty()) return print(console, program_help(commands));
+  const bool wants_page = wants_help && !words.empty() && words.front() == "--man";
+  if (wants_page) take_front(words);
+  if (wants_help && words.empty())
+    return print(console, wants_page ? program_man_page(commands) : program_help(commands));
   if (wants_help) name = take_front(words);
   const auto found = std::ranges::find_if(
       commands, [&](const auto& command) { return command->manual().name == name; });
   if (found == commands.end()) return unknown_command(commands, name);
+  if (wants_page) return print(console, command_man_page(**found));
   if (wants_help) return print(console, command_help(**found));
   return run_with(**found, std::move(words), console);
 }
@@ -121,7 +126,7 @@ std::string left_side(const Option& option) {
 }
 
 void add_options(std::vector<Option> options, std::string& out) {
-  options.push_back({"-h,--help", "", "show this", static_cast<bool*>(nullptr)});
+  options.push_back(help_option());
   size_t width = 0;
   for (const Option& option : options) width = std::max(width, left_side(option).size());
   const bool has_arguments = std::ranges::any_of(options, &Option::is_argument);
@@ -157,12 +162,12 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands) {
       "vram: GPU memory toolkit for deep learning\n\nUsage: vram COMMAND [OPTIONS] "
       "...\n\nCommands\n";
   for (const auto& command : commands)
-    add_row(command->manual().name, command->manual().summary, 9, out);
+    add_row(command->manual().name, command->manual().summary, 10, out);
   out +=
       "\n'vram demo' shows what it does, without a GPU. For your own program, run 'vram run "
       "--record\nrun.vtrace -- python train.py', then 'vram report run.vtrace'.\n";
   out += "'vram help COMMAND' explains a command. 'vram --version' prints the version.\n";
-  out += "Exit codes: 0 success, 1 a check failed, 2 invalid usage or input, 3 environment.\n";
+  out += fmt::format("Exit codes: {}\n", kExitCodes);
   return out;
 }
 

@@ -1,0 +1,162 @@
+"""Completions and manual pages: written by the program from the tables of options by which it parses its command line."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from program import environment, vram
+
+SHELLS = ("bash", "zsh", "fish")
+# Completes the last word as bash does when it calls the function: COMP_WORDS are the words, COMP_CWORD is the last one.
+IN_BASH = """
+source "$1"
+shift
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_vram
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def printed(*words: str) -> str:
+    done = vram(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+COMMANDS = re.findall(r"^  (\w+) +\S", printed("--help"), re.MULTILINE)
+
+
+def flags_of(command: str) -> set[str]:
+    """The options in the help of a command."""
+    options = printed("help", command).partition("\nOptions\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^  (?:(-\w), )?(--[\w-]+)", options, re.MULTILINE)
+    return {flag for pair in found for flag in pair if flag}
+
+
+@pytest.fixture(name="script")
+def fixture_script(tmp_path: pathlib.Path) -> pathlib.Path:
+    script = tmp_path / "vram.bash"
+    script.write_text(printed("completion", "bash"))
+    return script
+
+
+def completed(script: pathlib.Path, *words: str, folder: "pathlib.Path | None" = None) -> list[str]:
+    """What bash offers for the last of the words that follow `vram`."""
+    done = subprocess.run(
+        ["bash", "--norc", "-c", IN_BASH, "bash", str(script), "vram", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=folder,
+        env=environment(),
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_shell_reads_its_script(shell: str, tmp_path: pathlib.Path) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "script"
+    script.write_text(printed("completion", shell))
+    done = subprocess.run([program, "-n", str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_command_and_option_is_in_the_script(shell: str) -> None:
+    script = printed("completion", shell)
+    for command in COMMANDS:
+        assert re.search(rf"\b{command}\b", script)
+        for flag in flags_of(command):
+            assert (flag if shell != "fish" else f"-l {flag[2:]}" if flag[:2] == "--" else f"-s {flag[1:]}") in script
+
+
+def test_bash_completes_commands(script: pathlib.Path) -> None:
+    assert completed(script, "rep") == ["report", "replay"]
+    assert completed(script, "help", "to") == ["top"]
+    assert completed(script, "") == [*COMMANDS, "help"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_bash_completes_all_options_of_a_command(script: pathlib.Path, command: str) -> None:
+    assert set(completed(script, command, "-")) == flags_of(command)
+
+
+def test_bash_completes_values(script: pathlib.Path) -> None:
+    assert completed(script, "run", "--stacks", "") == ["python", "native"]
+    assert completed(script, "serve", "--log-format", "j") == ["json"]
+    assert completed(script, "serve", "--log-format", "=") == ["text", "json"]
+    assert completed(script, "serve", "--log-format", "=", "j") == ["json"]
+    assert "memory" in completed(script, "top", "--sort", "me")
+    assert completed(script, "demo", "l") == ["leak"]
+    assert completed(script, "completion", "") == list(SHELLS)
+    assert completed(script, "report", "--top", "") == []  # a number
+
+
+def test_bash_completes_files_and_programs(script: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "run one.vtrace").touch()
+    names = ["run", "one.vtrace"]  # split() divides it
+    for words in (["report", "run"], ["report", "--output", "run"], ["report", "--", "run"]):
+        assert completed(script, *words, folder=tmp_path) == names, words
+    assert "bash" in completed(script, "run", "--pool", "--", "bas")
+    assert completed(script, "run", "--pool", "--", "python", "run", folder=tmp_path) == names
+    assert completed(script, "run", "--", "bash", "--fo") == []  # an option of the program
+
+
+def test_an_unknown_shell_is_refused() -> None:
+    done = vram("completion", "tcsh")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "vram: error: SHELL: expected bash, zsh or fish, found 'tcsh'\n"
+
+
+def rendered(page: str) -> str:
+    """The page as `man` shows it, in one line. Warnings fail."""
+    groff = shutil.which("groff")
+    if groff is None:
+        pytest.skip("groff is not installed")
+    done = subprocess.run(
+        [groff, "-man", "-ww", "-Tutf8", "-P-cbou", "-rLL=500n"],
+        input=page,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr == ""
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_manual_page_has_what_the_help_has(command: str) -> None:
+    shown = rendered(printed("help", "--man", command))
+    assert shown.startswith((f"VRAM-{command.upper()}(1)", f"vram-{command}(1)"))
+    for part in printed("help", command).partition("\n\n")[2].split("\n\n"):
+        words = [word for word in part.split() if word not in ("Arguments", "Options", "Examples")]
+        missing = [word for word in words if word not in shown]
+        assert missing == []
+
+
+def test_the_manual_page_of_the_program_lists_the_commands() -> None:
+    shown = rendered(printed("help", "--man"))
+    for command in COMMANDS:
+        assert f"vram-{command}(1)" in shown
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_mandoc_finds_nothing_wrong(command: str, tmp_path: pathlib.Path) -> None:
+    mandoc = shutil.which("mandoc")
+    if mandoc is None:
+        pytest.skip("mandoc is not installed")
+    page = tmp_path / "vram.1"
+    page.write_text(printed("help", "--man", *([command] if command else [])))
+    done = subprocess.run(
+        [mandoc, "-T", "lint", "-W", "warning", str(page)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("", "")
