@@ -134,6 +134,19 @@ def _label_allocations(mode_class: Any, logs: list[Log], calls: str) -> None:
     mode_class.account, mode_class._allocate = labelled, inside
 
 
+def _run(script: str, arguments: list[str]) -> None:
+    """Runs the script as `python SCRIPT ARGUMENTS` would, until it ends, fails or has done what is compared."""
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except _Finished:
+        pass
+    except Exception:
+        traceback.print_exc()
+        print("the script failed; what follows is about its allocations until then")
+
+
 def predicted(
     script: str,
     arguments: list[str],
@@ -180,15 +193,7 @@ def predicted(
     memory._record_memory_history = lambda *_arguments, **_named: logs[0].restart()
     memory._snapshot = torch.cuda.memory_stats = finish
     register_optimizer_step_post_hook(stepped)
-    sys.argv = [script, *arguments]
-    sys.path.insert(0, str(Path(script).resolve().parent))
-    try:
-        runpy.run_path(script, run_name="__main__")
-    except _Finished:
-        pass
-    except Exception:
-        traceback.print_exc()
-        print("the script failed; what follows is about its allocations until then")
+    _run(script, arguments)
     found = logs[0].found
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -36,7 +36,8 @@ constexpr double kDefaultLimit = 0.1;
 Result<int64_t> parse_length(std::string_view text) {
   constexpr int64_t kMaxHours = 24;
   VRAM_TRY_ASSIGN(const auto length_ns, parse_duration_ns(text));
-  if (length_ns >= kSignedSecondNs && length_ns <= kMaxHours * 3600 * kSignedSecondNs) return length_ns;
+  if (length_ns >= kSignedSecondNs && length_ns <= kMaxHours * 3600 * kSignedSecondNs)
+    return length_ns;
   return fail(Code::kBadInput, "expected 1s to {}h, found '{}'", kMaxHours, text);
 }
 
