@@ -17,7 +17,7 @@ class PoolTap final : public pool::Observer {
   // The stack of a request, taken before it: no lock of the pool is held then, but maybe one of the
   // caller's that the GIL's owner waits for. So the wait is limited, but long enough for threads
   // that compete for the interpreter.
-  static constexpr std::chrono::seconds kGilTimeout{1};
+  static constexpr std::chrono::seconds kGilTimeout{5};
   [[nodiscard]] static record::StackId stack_of_caller() {
     return record::Recorder::is_on() ? record::Recorder::try_capture_stack(kGilTimeout) : 0;
   }
