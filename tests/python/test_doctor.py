@@ -126,10 +126,13 @@ def test_a_process_by_its_number(patient: Patient) -> None:
 
 
 def test_a_process_that_is_none() -> None:
-    for pid in ("0", "4194305", "99999999999"):
+    for pid, expected in (
+        ("0", "expected a running process"),
+        ("4194305", "expected a running process"),
+        ("99999999999", "--pid takes a whole number up to 4294967295"),
+    ):
         done = vram("doctor", "--pid", pid)
-        assert done.returncode == 2
-        assert "expected a running process" in done.stderr
+        assert (done.returncode, expected in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize("error", [4, 9, 15, 18, 999])
