@@ -36,7 +36,6 @@ struct State {
   std::optional<Error> failure;      // why it has none
   RecorderCounts counts;             // of the last one that ended
   std::string path;
-  bool watches_forks = false;
   bool is_started = false;  // until it is stopped, by whoever starts and stops
   bool is_child = false;    // the options are from before a fork
   std::atomic<Phase> phase{Phase::kAsleep};
@@ -141,11 +140,14 @@ struct ForkHandlers {
     release_tables();
     if (has_lock) state().lock.unlock();
   }
-  static void install() {
-    if (!std::exchange(state().watches_forks, true))
-      (void)pthread_atfork(&prepare, &in_parent, &in_child);
-  }
 };
+
+namespace {
+// From the start of the process on: a fork that began before the handlers were installed would run
+// none of them, and its child could inherit the lock of a thread that starts the first recording.
+[[maybe_unused]] const int watches_forks =
+    pthread_atfork(&ForkHandlers::prepare, &ForkHandlers::in_parent, &ForkHandlers::in_child);
+}  // namespace
 
 // The flusher is the parent's, and so is what lies in the rings. Its object is not destroyed: a
 // thread was in it.
@@ -156,10 +158,9 @@ void Recorder::begin_child(bool is_whole) {
   ScopeStack::forget_other_threads();
   const bool goes_on = is_whole && is_on() && state().options.is_lazy;
   if (!is_whole) (void)new (&state()) State;  // another thread was changing it
-  state().watches_forks = true;
   state().is_started = goes_on;
   state().is_child = true;
-  (void)new std::shared_ptr<Flusher>(std::move(state().flusher));
+  if (state().flusher) (void)new std::shared_ptr<Flusher>(std::move(state().flusher));
   state().flusher.reset();
   state().failure.reset();
   state().counts = {};
@@ -178,7 +179,6 @@ Result<> Recorder::start(const RecorderOptions& options) {
     return fail(Code::kBadInput, "{} is being recorded already; stop that first",
                 state().options.path);
   }
-  ForkHandlers::install();
   NativeStacks::prepare();
   PythonStacks::prepare();
   state().options = options;
