@@ -29,7 +29,7 @@ OWN_HEAD = """\
 #
 #   [rules.temperature]        a built-in rule; other settings keep their values
 #   above = 80
-#   [rules.look-slow]
+#   [rules.sampling-slow]
 #   enabled = false
 #   [rules.team-gpu-full]      a rule of your own; requires `measure`, other settings are those of the first built-in rule with it
 #   measure = "memory_used"

@@ -39,7 +39,7 @@ VRAM_API vram_status vram_sampler_open(const char* library, vram_sampler** sampl
 /* Writes why NVIDIA's devices are missing, if there is an NVML that does not start or does not list
  * them: at most `capacity` bytes, the last of which is 0. Returns the length of the whole text, or
  * 0 if nothing is known to be missing. */
-VRAM_API size_t vram_look_missing(vram_sampler* sampler, char* text, size_t capacity);
+VRAM_API size_t vram_sampler_missing(vram_sampler* sampler, char* text, size_t capacity);
 /* Closes it. No other call may use it at the same time. VRAM_INVALID_VALUE: sampler is NULL.
  * VRAM_FORKED: this process is a fork of the process that opened it; there is nothing to close. */
 VRAM_API vram_status vram_sampler_close(vram_sampler* sampler);

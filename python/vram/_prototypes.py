@@ -288,7 +288,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_try_capture_stack": (c_uint32, []),
     "vram_python_ends": (None, []),
     "vram_sampler_open": (c_int, [c_char_p, POINTER(c_void_p)]),
-    "vram_look_missing": (c_size_t, [c_void_p, c_char_p, c_size_t]),
+    "vram_sampler_missing": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "vram_sampler_close": (c_int, [c_void_p]),
     "vram_sampler_device_count": (c_uint32, [c_void_p]),
     "vram_sampler_read_device": (

@@ -108,7 +108,7 @@ void AlertEngine::judge_by(const ClockReading& now, Judging judging) {
   std::vector<AlertChange> changes;
   {
     const std::lock_guard guard(mutex_);
-    if (now.now_ns > now_.now_ns) now_ = now;  // a look that hung began before it was overdue
+    if (now.now_ns > now_.now_ns) now_ = now;  // a sample that hung began before it was overdue
     changes = judging();
   }
   if (!changes.empty()) return publish(std::move(changes));

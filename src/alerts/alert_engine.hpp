@@ -42,7 +42,7 @@ class AlertEngine {
   // Gives receivers a second for what waits; what is known by then is in the history. Nothing is
   // judged afterwards.
   void close();
-  // While a look does not end.
+  // While a sample does not end.
   void judge_overdue(uint64_t now_ns, int64_t now_unix_ns, uint64_t overdue_ns);
   // Reads the rules again; those with an error change nothing.
   [[nodiscard]] Result<> reload();

@@ -159,7 +159,8 @@ TEST_F(AlertEngineWithHistory, AnotherDeskGoesOnWhereTheFirstEnded) {
   }
   open_history();
   const auto engine = open("", 20);
-  EXPECT_THAT(rules_in(*engine, "firing"), ElementsAre("xid-critical")) << "before the first look";
+  EXPECT_THAT(rules_in(*engine, "firing"), ElementsAre("xid-critical"))
+      << "before the first sample";
   engine->judge(sample(20));
   EXPECT_THAT(rules_in(*engine, "firing"), ElementsAre("xid-critical"));
   engine->judge(sample(20 * 60));

@@ -113,7 +113,7 @@ AlertEngineOptions desk_options(const std::string& folder, uint64_t second) {
   return options;
 }
 
-// What is killed: looks from where the one before it was, and ends by itself.
+// What is killed: samples from where the one before it was, and ends by itself.
 TEST(AlertLife, DISABLED_IsLived) {
   const char* const folder = std::getenv(kFolderVariable);
   if (folder == nullptr) GTEST_SKIP();

@@ -7,6 +7,6 @@
 namespace vram {
 
 inline constexpr uint64_t kSecondNs = 1'000'000'000;
-inline constexpr int64_t kSignedSecondNs = 1'000'000'000;
+inline constexpr int64_t kSignedSecondNs = kSecondNs;
 
 }  // namespace vram

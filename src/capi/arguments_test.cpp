@@ -116,7 +116,7 @@ TEST_F(ArgumentsTest, OfTheRecorder) {
 
 TEST_F(ArgumentsTest, OfTheMachineAndTheBoard) {
   EXPECT_EQ(vram_sampler_device_count(nullptr), 0u);
-  EXPECT_EQ(vram_look_missing(nullptr, nullptr, 100), 0u);
+  EXPECT_EQ(vram_sampler_missing(nullptr, nullptr, 100), 0u);
   vram_device_info info{};
   info.struct_bytes = sizeof info;
   EXPECT_EQ(vram_sampler_read_device(nullptr, 0, &info, nullptr, nullptr), VRAM_INVALID_VALUE);

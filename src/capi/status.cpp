@@ -135,7 +135,7 @@ vram_status vram_sampler_close(vram_sampler* sampler) {
   return VRAM_OK;
 }
 
-size_t vram_look_missing(vram_sampler* sampler, char* text, size_t capacity) {
+size_t vram_sampler_missing(vram_sampler* sampler, char* text, size_t capacity) {
   if (sampler == nullptr || sampler->is_forked()) return 0;
   if (text != nullptr) (void)std::snprintf(text, capacity, "%s", sampler->missing.c_str());
   return sampler->missing.size();

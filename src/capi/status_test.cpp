@@ -110,7 +110,7 @@ TEST_F(Look, WithoutNvmlAmdsDevicesAreTheFirst) {
   show(two);
   vram_sampler* sampler = nullptr;
   ASSERT_EQ(vram_sampler_open("/nowhere.so", &sampler), VRAM_OK) << vram_last_error();
-  EXPECT_EQ(vram_look_missing(sampler, nullptr, 0), 0u) << "such a machine has no NVML";
+  EXPECT_EQ(vram_sampler_missing(sampler, nullptr, 0), 0u) << "such a machine has no NVML";
   ASSERT_EQ(vram_sampler_device_count(sampler), 2u);
   EXPECT_EQ(device_of(sampler, 0).used_bytes, 55834574848u);
   const vram_device_info asleep = device_of(sampler, 1);
@@ -150,13 +150,13 @@ TEST_F(Look, AnNvmlThatDoesNotStartHidesNoOtherDevices) {
   show(two);
   ASSERT_EQ(vram_sampler_open("libc.so.6", &sampler), VRAM_OK) << vram_last_error();
   std::array<char, 512> text{};
-  EXPECT_EQ(vram_look_missing(sampler, text.data(), text.size()), why.size());
+  EXPECT_EQ(vram_sampler_missing(sampler, text.data(), text.size()), why.size());
   EXPECT_EQ(text.data(), why);
   EXPECT_THAT(why, testing::HasSubstr("libc.so.6"));
   std::array<char, 5> few{};
-  EXPECT_EQ(vram_look_missing(sampler, few.data(), few.size()), why.size());
+  EXPECT_EQ(vram_sampler_missing(sampler, few.data(), few.size()), why.size());
   EXPECT_EQ(few.data(), why.substr(0, 4));
-  EXPECT_EQ(vram_look_missing(nullptr, text.data(), text.size()), 0u);
+  EXPECT_EQ(vram_sampler_missing(nullptr, text.data(), text.size()), 0u);
   EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 }
 
@@ -168,7 +168,7 @@ TEST_F(Look, AnNvmlThatListsNothingHidesNoOtherDevices) {
   ASSERT_EQ(vram_sampler_open(kLibrary.c_str(), &sampler), VRAM_OK) << vram_last_error();
   EXPECT_EQ(vram_sampler_device_count(sampler), 2u);
   EXPECT_STREQ(device_of(sampler, 0).pci_id, "0000:43:00.0");
-  EXPECT_GT(vram_look_missing(sampler, nullptr, 0), 0u);
+  EXPECT_GT(vram_sampler_missing(sampler, nullptr, 0), 0u);
   EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 
   broken.reset();
@@ -194,7 +194,7 @@ TEST_F(Look, AForkHasNothingOpen) {
     vram_device_info info{};
     info.struct_bytes = sizeof info;
     const bool is_refused =
-        vram_sampler_device_count(sampler) == 0 && vram_look_missing(sampler, nullptr, 0) == 0 &&
+        vram_sampler_device_count(sampler) == 0 && vram_sampler_missing(sampler, nullptr, 0) == 0 &&
         vram_sampler_read_device(sampler, 0, &info, nullptr, nullptr) == VRAM_FORKED &&
         vram_sampler_close(sampler) == VRAM_FORKED;
     _exit(is_refused ? 0 : 1);

@@ -69,7 +69,7 @@ Response processes_answer(const Snapshot& snapshot, const Query& request_query) 
   return json_response(text_of(document));
 }
 
-// An answer that is one document of the look, whoever asks.
+// An answer that is one document of the sample, whoever asks.
 template <typename Make>
 Answer document_answer(Make make) {
   return [make, cache = std::make_shared<DocumentCache>()](const Sampled& sampled, const Request&,
@@ -91,10 +91,7 @@ Route health_route(const SampleFeed& feed) {
 }
 
 Route ready_route(const SampleFeed& feed) {
-  return {"/readyz",
-          {},
-          "200 once there has been a look at the GPUs, until then 503",
-          [feed](auto&&...) {
+  return {"/readyz", {}, "200 once the GPUs have been sampled, until then 503", [feed](auto&&...) {
             const auto sampled = feed.latest();
             const Health health = health_of(sampled.get(), feed);
             Response response = json_response(health_json(health, sampled.get(), feed));
@@ -174,7 +171,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// A busy machine delays a look now and then: that is no reason to page anybody.
+// A busy machine delays a sample now and then: that is no reason to page anybody.
 constexpr nanoseconds kMinStaleAge = std::chrono::seconds(2);
 constexpr int kMissedPeriods = 3;
 

@@ -14,7 +14,7 @@
 namespace vram::serve {
 namespace {
 
-// A page says how late the look under way is, so while a driver hangs there is a new one each
+// A page says how late the sample under way is, so while a driver hangs there is a new one each
 // second.
 uint64_t edition(const watch::Sampled& sampled, uint64_t overdue_ns) {
   const uint64_t late_s = overdue_ns / kSecondNs;

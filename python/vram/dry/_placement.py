@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 
 _MIB = 1 << 20
-_BLOCK = 512
+BLOCK_BYTES = 512  # what PyTorch's allocator rounds sizes to
 _MAX_SMALL, _SMALL_SEGMENT = _MIB, 2 * _MIB
 _MIN_OWN_SEGMENT, _LARGE_SEGMENT, _SEGMENT_STEP = 10 * _MIB, 20 * _MIB, 2 * _MIB
 _FIRST_ADDRESS = 1 << 40
@@ -43,7 +43,7 @@ class Placement:
 
     def allocate(self, size_bytes: int, stream: int) -> tuple[int, tuple[int, int] | None]:
         """Return the address of a new block; and address and size of the segment that was taken for it, if one was."""
-        size = _round_up(size_bytes, _BLOCK)
+        size = _round_up(size_bytes, BLOCK_BYTES)
         pool = (stream, size <= _MAX_SMALL)
         free, segment = self._free[pool], None
         found = bisect_left(free, (size, 0))
@@ -54,7 +54,7 @@ class Placement:
             block = self._take_segment(pool, size)
             segment = (block.address, block.size)
         left = block.size - size
-        if left >= _BLOCK if pool[1] else left > _MAX_SMALL:
+        if left >= BLOCK_BYTES if pool[1] else left > _MAX_SMALL:
             self._split(block, size)
         return block.address, segment
 

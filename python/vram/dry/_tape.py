@@ -11,10 +11,8 @@ from vram import _library, _marks
 from vram._error import VramError
 from vram._library import library, sized
 from vram._prototypes import EVENT_ALLOC, EVENT_FREE, EVENT_SEGMENT_ALLOC, OK, Event, RecordOptions
-from vram.dry._placement import Placement
+from vram.dry._placement import BLOCK_BYTES, Placement
 from vram.recording import _process
-
-_BLOCK = 512  # what PyTorch's allocator rounds sizes to
 
 
 class Counter:
@@ -52,7 +50,7 @@ class Tape:
     def allocate(self, device: int, size_bytes: int, stream: int) -> int:
         """Return the address of a new block."""
         address, segment = self.placements[device].allocate(size_bytes, stream)
-        self.counters[device].add(-(-size_bytes // _BLOCK) * _BLOCK)
+        self.counters[device].add(-(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES)
         if segment is not None:
             self._emit(EVENT_SEGMENT_ALLOC, device, *segment, stream)
         self._emit(EVENT_ALLOC, device, address, size_bytes, stream)
@@ -61,7 +59,7 @@ class Tape:
     def free(self, device: int, address: int, size_bytes: int, stream: int) -> None:
         self._emit(EVENT_FREE, device, address, size_bytes, stream)
         self.placements[device].free(address)
-        self.counters[device].add(-(-(-size_bytes // _BLOCK) * _BLOCK))
+        self.counters[device].add(-(-(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES))
 
     def _emit(self, kind: int, device: int, address: int, size_bytes: int, stream: int) -> None:
         if self._is_open:

@@ -120,7 +120,7 @@ def memory() -> Memory:
         return Memory((), last_error())
     try:
         missing = ctypes.create_string_buffer(4096)
-        library().vram_look_missing(sampler, missing, len(missing))
+        library().vram_sampler_missing(sampler, missing, len(missing))
         gpus = tuple(_gpu(sampler, index) for index in range(library().vram_sampler_device_count(sampler)))
         return Memory(gpus, _text(missing.value) or (None if gpus else "the driver lists none"))
     finally:

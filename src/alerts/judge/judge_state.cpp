@@ -2,7 +2,7 @@
 
 namespace vram::alerts {
 
-// A look that came late leaves a time of which nothing is known, as an unknown value does.
+// A sample that came late leaves a time of which nothing is known, as an unknown value does.
 Transition Phase::advance(const Rule& rule, uint64_t now_ns, Verdict verdict) {
   const Transition transition = times_.is_firing ? advance_firing(rule, now_ns, verdict)
                                                  : advance_pending(rule, now_ns, verdict);

@@ -14,7 +14,7 @@ namespace {
 
 using Memory = std::function<double(double minute)>;  // GiB
 
-// How many of the looks, one each ten seconds, find growth without end, from a minute on.
+// How many of the samples, one each ten seconds, find growth without end, from a minute on.
 int found_in(const Memory& memory, double minutes, double from = 0) {
   Trend trend(kHourNs, kGiB / 4);
   int found = 0;

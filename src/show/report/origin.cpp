@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "base/time.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
 #include "show/report/report_text.hpp"
@@ -24,7 +25,7 @@ using explain::DeviceReport;
 std::string span_text(const Subject& subject) {
   const DeviceReport& device = subject.device;
   if (subject.report.clock == Clock::kEventIndex) return "recorded without a clock";
-  const auto seconds = static_cast<std::time_t>(device.begin_unix_ns / 1'000'000'000);
+  const auto seconds = static_cast<std::time_t>(device.begin_unix_ns / kSignedSecondNs);
   std::string text = format_duration_ns(device.duration_ns);
   if (seconds > 0) text += fmt::format(" from {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
   return text;
