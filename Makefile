@@ -64,12 +64,13 @@ test-deep: setup ## run clang-tidy, all sanitizers, the fuzzers, real frameworks
 test-gpu: ## test on an NVIDIA GPU, against the vram and the PyTorch that python3 finds (GPU_PYTHON=... for another)
 	@$(GPU_PYTHON) -m pytest -q tests/gpu
 
-check: setup ## run the fast static checks: format, layers, sizes, links, paths, words, figures, alert rules, Python
+check: setup ## run the fast static checks: format, layers, sizes, links, paths, symbols, words, figures, alert rules, Python
 	@$(VENV)/python tools/test.py check
 
-docs-check: .venv/ready ## check the links, paths and words of the Markdown files
+docs-check: .venv/ready ## check the links, paths, symbols and words of the Markdown files
 	@$(VENV)/python tools/check_links.py
 	@$(VENV)/python tools/check_paths.py
+	@$(VENV)/python tools/check_symbols.py
 	@$(VENV)/python tools/check_words.py
 
 actionlint: .venv/ready ## check the workflows of .github/workflows

@@ -1,7 +1,7 @@
 // Writes the recording of training.hpp without stacks, for measuring whole commands on it:
 //
 //   build/release/bench/training_recording 10000000 training.vtrace
-//   perf stat -e instructions:u,user_time build/release/src/vram report --json training.vtrace -o
+//   perf stat -e instructions:u build/release/src/vram report --json training.vtrace -o
 //   /dev/null
 
 #include "trace/vtrace/writer.hpp"

@@ -2,7 +2,7 @@
 """Checks the includes in src/ against src/layers.toml: which module may include which, and which third-party headers.
 
 It checks that every folder of src/ is a module in layers.toml, and the reverse; a module lists only modules above it; each include
-of vram's own headers is relative to src/ ("module/file.hpp"), exists, and belongs to an allowed module; headers
+of vram's own headers is relative to src/ ("gpu/memory.hpp"), exists, and belongs to an allowed module; headers
 that layers.toml restricts to some folders and files are included only there and in tests; third-party headers
 appear only where layers.toml allows them; and src/CMakeLists.txt links only modules and libraries that layers.toml allows.
 """

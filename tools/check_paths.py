@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Checks that every file and folder of this repository that a document or a C++ comment names exists.
+"""Checks that every file and folder of this repository that a document or a comment in C++ or Python names exists.
 
 A path is checked if it begins with a folder of the repository ("docs/json.md", "trace/import/", "watch/boards") or is the
-name of a C++, CUDA, CMake or Markdown file ("heap.hpp"). It may be relative to the root, to src/, to the folder of the file that
-names it or to a parent of that folder, and may omit the extension. check_links.py checks links in Markdown files.
+name of a C++, CUDA, CMake or Markdown file, or of a test in Python ("heap.hpp"). It may be relative to the root, to src/, to the
+folder of the file that names it or to a parent of that folder, and may omit the extension. check_links.py checks links in
+Markdown files.
 """
 
 from __future__ import annotations
 
+import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import PurePosixPath
 
 from cpp_text import comments
@@ -18,9 +23,12 @@ from source_files import CPP, ROOT, source_files
 
 # Not after a character that makes it part of a longer name: a URL, an absolute path, a path with a variable.
 PATH = re.compile(r"(?<![\w./<>$~*:%-])(?:\.\./)*(?:[A-Za-z_][\w.+-]*/)+(?:[A-Za-z_*<{][\w.+*<>{}-]*)?")
-FILE_NAME = re.compile(r"(?<![\w./<>$~*:%-])[a-z_][\w-]*\.(?:hpp|cpp|cuh?|cmake|md)\b(?![\w/(])")
+FILE_NAME = re.compile(r"(?<![\w./<>$~*:%-])(?:[a-z_][\w-]*\.(?:hpp|cpp|cuh?|cmake|md)|test_\w+\.py)\b(?![\w/(])")
 PLACEHOLDER = re.compile(r"NAME|[*<>{}]")
 MARKDOWN_LINK = re.compile(r"\]\([^)\s]*\)")
+# The nodes of Python's syntax tree that may have a docstring; examples in it, with their output, up to an empty line.
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+EXAMPLE = re.compile(r"^[ \t]*>>> .*?(?=^[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 CODE = (*CPP, ".h", ".cu", ".cuh")
 # Test data quotes other projects. The change log uses the names that files had when a version was released.
 NOT_CHECKED = ("tests/data/", "CHANGELOG.md")
@@ -68,13 +76,37 @@ def named_paths(text: str, folder_names: set[str]) -> Iterator[tuple[int, str]]:
             yield match.start(), match.group()
 
 
+def python_comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yields the offset and the text of every comment and docstring, without the examples."""
+    lines = text.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield starts[token.start[0] - 1] + token.start[1], token.string
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
+            docstring = node.body[0]
+            lines_of_it = lines[docstring.lineno - 1 : docstring.end_lineno]
+            yield starts[docstring.lineno - 1], EXAMPLE.sub(_blank, "".join(lines_of_it))
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match.group())
+
+
+def texts(path: PurePosixPath, content: str) -> list[tuple[int, str]]:
+    """Returns the parts of a file that are written for people, with their offsets."""
+    if path.suffix == ".md":
+        return [(0, content)]
+    if path.suffix == ".py":
+        return list(python_comments(content))
+    return list(comments(content)) if path.suffix in CODE else []
+
+
 def problems(path: PurePosixPath, text: str, tree: Tree) -> Iterator[str]:
-    """Yields one line for each path in a document, or in the comments of a C++ file, that does not exist."""
-    pieces = [(0, MARKDOWN_LINK.sub(lambda link: " " * len(link.group()), text))]
-    if path.suffix in CODE:
-        pieces = list(comments(text))
-    for start, piece in pieces:
-        for offset, named in named_paths(piece, tree.folder_names):
+    """Yields one line for each path in a document, or in the comments of a C++ or Python file, that does not exist."""
+    for start, piece in texts(path, text):
+        for offset, named in named_paths(MARKDOWN_LINK.sub(_blank, piece), tree.folder_names):
             if not tree.has(named, path):
                 line = text.count("\n", 0, start + offset) + 1
                 yield f"{path}:{line}: {named}: the repository has no such file or folder"
@@ -82,7 +114,7 @@ def problems(path: PurePosixPath, text: str, tree: Tree) -> Iterator[str]:
 
 def main() -> int:
     tree = Tree(PurePosixPath(path) for path in source_files(""))
-    checked = [path for path in source_files(".md", *CODE) if not str(path).startswith(NOT_CHECKED)]
+    checked = [path for path in source_files(".md", ".py", *CODE) if not str(path).startswith(NOT_CHECKED)]
     found = [line for path in checked for line in problems(PurePosixPath(path), (ROOT / path).read_text(), tree)]
     print("\n".join([*found, f"{len(checked)} files, {len(found)} paths that do not exist"]))
     return 1 if found else 0

@@ -3,7 +3,7 @@
 
 check   fails unless the tag in the environment variable TAG, the version of CMakeLists.txt and a dated section of
         CHANGELOG.md agree, and the commit is on origin/main
-files   writes SHA256SUMS and notes.md for the files in dist/ to build/release-files/, next to the output of tools/sbom.py;
+files   writes SHA256SUMS and the release notes for the files in dist/ to build/release-files/, next to the output of tools/sbom.py;
         fails unless dist/ contains all published files, made from the commit that is checked out
 """
 

@@ -49,6 +49,10 @@ def check_paths() -> str:
     return last_line(call(PYTHON, "tools/check_paths.py"))
 
 
+def check_symbols() -> str:
+    return last_line(call(PYTHON, "tools/check_symbols.py"))
+
+
 def check_words() -> str:
     return last_line(call(PYTHON, "tools/check_words.py"))
 
@@ -247,6 +251,7 @@ CHECKS: list[Step | Together] = [
     Step("sizes", check_sizes, _whole),
     Step("links", check_links, _whole),
     Step("paths", check_paths, _whole),
+    Step("symbols", check_symbols, _whole),
     Step("words", check_words, _whole),
     Step("figures", check_figures, _whole),
     Step("alert rules", check_alert_rules, _whole),

@@ -125,7 +125,7 @@ def keras(every: int = 1, synchronize: bool = False) -> Any:
     """Return a ``keras.callbacks.Callback`` that measures ``epoch``, ``train_step`` and ``validation``.
 
     The thread of ``fit`` calls it. Figures are bytes and nanoseconds; memory is known if vram supports the backend.
-    Keras may report several steps as one batch (``steps_per_execution``); a region is then the group.
+    Keras may report several steps as one batch ("steps_per_execution" of ``compile``); a region is then the group.
 
     Args:
         every: Measures only each `every`-th ``train_step``.

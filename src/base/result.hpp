@@ -29,8 +29,8 @@ struct Error {
 
 }  // namespace vram
 
-// The exception of Result::value() on an error. Unlike tl's "Bad expected access", it contains the
-// error's message, which a failing test then shows.
+// The exception of tl::expected::value() on an error. Unlike tl's "Bad expected access", it
+// contains the error's message, which a failing test then shows.
 template <>
 class tl::bad_expected_access<vram::Error> : public std::exception {
  public:

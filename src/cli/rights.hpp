@@ -10,8 +10,8 @@ namespace vram::cli {
 
 // Forbids dangerous system calls to all current and future threads of the process: no tracing, no
 // memory of other processes, no files by handle, no kernel modules, no mounts; with CAP_SYS_PTRACE
-// and CAP_DAC_READ_SEARCH they would make it possible to become root. Only if no_new_privs is
-// already set, as service managers and containers do; otherwise has no effect.
+// and CAP_DAC_READ_SEARCH they would make it possible to become root. Only if PR_SET_NO_NEW_PRIVS
+// is already set, as service managers and containers do; otherwise has no effect.
 [[nodiscard]] Result<> refuse_dangerous_calls();
 
 }  // namespace vram::cli

@@ -86,7 +86,7 @@ struct IdleRule {
 // Asks processes to release memory, all at once, and waits for their answers. Each process answers
 // in its own thread, when it next updates its page.
 //
-//     Reclaimable ──▶ choose ──▶ TrimOrders ──▶ request_trim ──▶ TrimAnswers
+//     Reclaimable ──▶ choose ──▶ TrimOrder ──▶ request_trim ──▶ TrimAnswer
 //
 // May be called from any thread; waits until the given timeout.
 

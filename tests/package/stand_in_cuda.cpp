@@ -29,8 +29,8 @@ void note(const std::string& call) {
 // Of the blocks that are out, those from the cache; the others are from cudaMalloc.
 std::set<void*> cached_blocks;
 
-// Into the cache: local_raw_delete. The real one raises where the cache does not know the block,
-// which ends the process, as deleters must not.
+// Into the cache: PyTorch's "local_raw_delete". The real one raises where the cache does not know
+// the block, which ends the process, as deleters must not.
 void drop(void* address) {
   if (address == nullptr) return;
   note("raw_delete");
@@ -42,8 +42,8 @@ void drop(void* address) {
   std::free(address);
 }
 
-// To the driver: uncached_delete. Given a block of the cache, the real one frees the segment, with
-// all other blocks in it.
+// To the driver: PyTorch's "uncached_delete". Given a block of the cache, the real one frees the
+// segment, with all other blocks in it.
 void drop_uncached(void* address) {
   if (address == nullptr) return;
   const std::lock_guard<std::recursive_mutex> lock(stand_in::cuda().allocator_lock);

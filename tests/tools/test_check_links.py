@@ -14,7 +14,7 @@ FILES = {
 
 
 def found(root: Path, guide: str) -> list[str]:
-    """What is wrong with this text, as docs/guide.md of a small repository."""
+    """What is wrong with this text, as the guide of a small repository."""
     for name, text in {**FILES, "docs/guide.md": guide}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)

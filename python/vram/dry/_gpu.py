@@ -24,7 +24,7 @@ def _gpu(name: str, total_gib: float, capability: tuple[int, int], processors: i
     return Gpu(name, int(total_gib * _GIB), capability, processors)
 
 
-# Totals as in src/cli/cards.cpp.
+# Totals as in src/cli/recorded_program.cpp.
 _KNOWN = (
     _gpu("H200", 139.8, (9, 0), 132),
     _gpu("H100 80GB", 79.11, (9, 0), 132),
@@ -43,7 +43,7 @@ _KNOWN = (
     _gpu("RTX 3090", 23.54, (8, 6), 82),
     _gpu("RTX 2080 Ti", 10.74, (7, 5), 68),
 )
-# Of the memory that a card is sold with, programs get this share at least; as in src/cli/cards.cpp.
+# Of the memory that a card is sold with, programs get this share at least; as in src/cli/recorded_program.cpp.
 _PROGRAM_SHARE = 0.98
 
 

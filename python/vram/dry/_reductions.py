@@ -1,6 +1,6 @@
 """The scratch memory of PyTorch's reductions on a GPU (sum, mean, norms): how a reduction is divided among thread blocks.
 
-Follows `setReduceConfig` of aten/src/ATen/native/cuda/Reduce.cuh. If several blocks share an output, their partial results meet in a buffer
+Follows `at::native::setReduceConfig` of aten/src/ATen/native/cuda/Reduce.cuh. If several blocks share an output, their partial results meet in a buffer
 in global memory, guarded by counters.
 """
 

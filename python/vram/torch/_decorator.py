@@ -1,4 +1,4 @@
-"""Writes ``decorator.hpp``: the classes that PyTorch calls, from the header of the PyTorch that is installed.
+"""Writes the header that adapter.cpp includes: the classes that PyTorch calls, from the header of the installed PyTorch.
 
 Which virtual functions ``CUDAAllocator`` has, and their parameters, changes with almost every version of PyTorch. So they
 are read from its header. In ``Decorator`` each becomes an override that hands the call to ``PoolAllocator`` (those in
@@ -123,7 +123,7 @@ class Function:
 
 
 def decorator(include: Path) -> str:
-    """Return the text of decorator.hpp for the PyTorch whose headers are in the folder."""
+    """Return the text of the adapter's header for the PyTorch whose headers are in the folder."""
     functions = virtual_functions(include)
     missing = {"allocate", "raw_delete", "recordStream", "beginAllocateToPool"} - {f.name for f in functions}
     if missing:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 # The only child of: DistributedDataParallel and DataParallel, torch.compile, FullyShardedDataParallel, and
-# torch's checkpoint_wrapper.
+# torch's CheckpointWrapper.
 _WRAPPED = frozenset({"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 
 

@@ -26,7 +26,7 @@ template <typename Value>
 [[nodiscard]] Json to_json(const Alert& alert);
 [[nodiscard]] std::optional<Alert> alert_of(const Json& json);
 
-// The numbers of device and source are another process's: their names go along (Measurer::Names).
+// The numbers of device and source are another process's; see Measurer::names_of().
 [[nodiscard]] Json to_json(const Subject& subject);
 [[nodiscard]] Subject subject_of(const Json& json);
 

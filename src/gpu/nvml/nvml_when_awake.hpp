@@ -1,8 +1,8 @@
 // NvmlWhenAwake: Nvml that lets laptop GPUs sleep. Opening the library wakes them, reading a device
 // wakes that device, and an open library may keep them awake. So the kernel is asked first:
 //
-//     PciDevices ──▶ all asleep: the library is closed, and only the devices' addresses are known
-//                └─▶ else Nvml, except for the sleeping devices
+//     find_pci_devices ──▶ all asleep: the library is closed, only the devices' addresses are known
+//                      └─▶ else Nvml, except for the sleeping devices
 //
 // Of a sleeping device, the bus's facts and the identity read before are known. Use it from one
 // thread at a time; device_count() starts a tick, and opens and closes the library.
@@ -48,18 +48,16 @@ class NvmlWhenAwake final : public Telemetry {
   std::unique_ptr<State> state_;
 };
 
-// PciDevices: NVIDIA GPUs in the kernel's list of the bus, and whether they sleep. Reads only the
-// kernel's own state: nothing here accesses a device, so none is woken. Part of NvmlWhenAwake; use
-// it from one thread at a time.
-
+// An NVIDIA GPU in the kernel's list of the bus.
 struct PciDevice {
   std::string pci_id;  // "0000:01:00.0"
   std::string folder;  // /sys/bus/pci/devices/0000:01:00.0
   std::string chip;    // "10de:28e0", PCI's names for maker and chip; "": unknown
 };
 
-// Sorted by address. Devices of another driver (for example one that passes them to virtual
-// machines) are left out: the library does not know them.
+// Reads the kernel's own state alone: nothing here accesses a device, so none is woken. Sorted by
+// address. Devices of another driver (for example one that passes them to virtual machines) are
+// left out: the library does not know them.
 [[nodiscard]] std::vector<PciDevice> find_pci_devices(drm::Files& files, const std::string& sys);
 
 }  // namespace vram::gpu::nvml

@@ -14,7 +14,7 @@ constexpr uint64_t round_down(uint64_t value) {
 constexpr uint64_t whole_regions(uint64_t value) {
   return round_down(value + AddressSpace::kRegionBytes - 1);
 }
-// A number that looks random for each n (the finalizer of SplitMix64, Steele et al. 2014).
+// A number that looks random for each n (the finalizer of "SplitMix64", Steele et al. 2014).
 constexpr uint64_t scramble(uint64_t n) {
   n += 0x9e3779b97f4a7c15;
   n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9;

@@ -19,7 +19,7 @@ struct Task {
   uint64_t bytes = 0;
 };
 
-// How [s, t] begins: saves s with an option, or sweeps over [s, sweep_end].
+// How [s, t] begins: saves s with an option, or sweeps over [s, choice].
 struct Branch {
   bool is_sweep = false;
   uint32_t choice = 0;  // the option, or the sweep's last stage

@@ -184,7 +184,7 @@ Object* thread_to_walk() {
   return python().this_thread();
 }
 
-// PyGILState_Check() says yes for every thread once there are subinterpreters.
+// Not by "PyGILState_Check", which is true in every thread once there are subinterpreters.
 bool holds_gil(Object* thread) {
   return python().attached_thread != nullptr && python().attached_thread() == thread;
 }

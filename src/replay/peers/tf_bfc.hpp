@@ -25,7 +25,7 @@ struct TfBfcSettings {
   bool allow_growth = true;
   // TF_ENABLE_GPU_GARBAGE_COLLECTION; JAX has none.
   bool garbage_collection = true;
-  // per_process_gpu_memory_fraction; in JAX XLA_PYTHON_CLIENT_MEM_FRACTION. Of the capacity.
+  // "per_process_gpu_memory_fraction"; in JAX XLA_PYTHON_CLIENT_MEM_FRACTION. Of the capacity.
   double memory_fraction = 1;
 };
 

@@ -1,6 +1,6 @@
 // TorchExpandable: PyTorch with expandable_segments:True. Each lane has one reservation of address
 // space, larger than the device and than any one request, whose mapped part grows and shrinks by
-// granules (2 MiB in the small pool, large_segment_size in the large one). Exact: the same ranges
+// granules (2 MiB in the small pool, "large_segment_size" in the large one). Exact: the same ranges
 // are mapped and unmapped in the same order as PyTorch does. See torch_base.hpp for the flow.
 #pragma once
 

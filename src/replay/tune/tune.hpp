@@ -2,7 +2,7 @@
 // with many: first a grid of common settings, then the best ones with one key changed at a time.
 // Other registered allocators are replayed with their defaults for comparison.
 //
-//     tune_space (candidates) ──▶ tune (replays on a pool of threads) ──▶ tune_rank (order)
+//     TuneSpace (candidates) ──▶ tune (replays on a pool of threads) ──▶ TuneRank (order)
 //
 // The same program and recorded settings give the same result with any number of threads.
 #pragma once

@@ -59,7 +59,7 @@ struct ReplayReport : ReplaySubject {
 // segments, then little reserved memory, then little time in the driver.
 [[nodiscard]] bool is_better(const replay::ReplayResult& a, const replay::ReplayResult& b);
 
-// TuneReport: what `vram tune` found out, as plain values. cli/ makes it, tune_text and tune_json
+// TuneReport: what `vram tune` found out, as plain values. cli/ makes it, draw_tune and tune_json
 // draw it.
 struct TuneReport : ReplaySubject {
   replay::TuneResult result;

@@ -1,4 +1,4 @@
-// The tuner's result in a sentence or two. Part of tune_text.
+// The tuner's result in a sentence or two. Part of draw_tune().
 #pragma once
 
 #include "show/draw/page.hpp"

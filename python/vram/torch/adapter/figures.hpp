@@ -1,9 +1,9 @@
 // Figures: a pool's statistics and blocks in PyTorch's own structs.
 //
 // PyTorch counts small (up to 1 MiB) and large requests apart; the pool has one arena for both, so
-// its figures count as large_pool, and aggregate = small_pool + large_pool holds. Where memory of
-// both allocators was in use, a peak is the sum of two peaks: the true one may be lower. The pool's
-// free memory can be given back, so none of it is inactive_split.
+// its figures count as "large_pool", and aggregate = "small_pool" + "large_pool" holds. Where
+// memory of both allocators was in use, a peak is the sum of two peaks: the true one may be lower.
+// The pool's free memory can be given back, so none of it is "inactive_split".
 #pragma once
 
 #include <algorithm>

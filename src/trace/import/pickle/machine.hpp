@@ -5,7 +5,7 @@
 // from one thread.
 //
 //     ByteWindow ──▶ Machine ──▶ open_containers   those being filled, and when one is complete
-//                          └───▶ memo, marks, value_stack
+//                          └───▶ memo, marks, stack of values
 //                   truncated ──▶ salvage   what is complete on the stack
 #pragma once
 

@@ -83,7 +83,7 @@ TEST(MachineTest, ReadsManyEmptyContainersOfOneMark) {
 }
 
 TEST(MachineTest, ReadsSharedContainersBeforeTheirParentsAreComplete) {
-  // [x := ['s'], {'k': x}, x], x memoised at once (Python), and after its items (TorchScript).
+  // [x := ['s'], {'k': x}, x], x memoised at once (Python), and after its items (torch.jit).
   EXPECT_EQ(decode(proto("]\x94(]\x94(\x8c\x01s\x94"s
                          "e}\x94\x8c\x01k\x94h\x01sh\x01"s
                          "e."))
