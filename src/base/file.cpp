@@ -160,7 +160,7 @@ Result<> AtomicFile::commit() {
   if (is_in_place()) return {};
   // Data before name: after a crash the name shows the whole file or the old one.
   if (::fsync(file_.number()) != 0 && errno != EINVAL) return system_failure("cannot write", path_);
-  // Again: somebody may have put another file there, or have begun to write it.
+  // Again: another program may have put a file there, or have begun to write it.
   VRAM_TRY_ASSIGN(const auto target, find_output_target(path_, replace_));
   if (target.kind == OutputTarget::Kind::kInPlace)
     return fail(Code::kIo, "cannot replace {}: it has become a pipe or a device", path_);

@@ -30,8 +30,8 @@ TEST(ProcessStat, ANameThatLooksLikeFieldsMisleadsNobody) {
   EXPECT_EQ(stat->parent_pid, 4131U);
 }
 
-// As Linux 6.1 wrote them of a process that nobody had waited for, and of one whose first thread
-// had ended before the other.
+// As Linux 6.1 wrote them of a process whose parent had not waited for it, and of one whose first
+// thread had ended before the other.
 TEST(ProcessStat, AProcessHasEndedWhenAllItsThreadsHave) {
   const auto has_ended = [](const std::string& state, const std::string& threads) {
     const std::string text = "7 (python3) " + state + " 1 7 7 0 -1 4227084 49 0 1 0 0 0 0 0 20 0 " +

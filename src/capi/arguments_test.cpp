@@ -60,7 +60,7 @@ TEST_F(ArgumentsTest, APoolThatIsClosed) {
   expect_refusal(pool);
 }
 
-// Whoever closes twice must not close the pool that somebody has opened since.
+// Closing a handle twice must not close the pool that was opened since.
 TEST_F(ArgumentsTest, AClosedHandleIsNoneOfThePoolThatIsOpenedNext) {
   vram_pool* closed = nullptr;
   ASSERT_EQ(vram_pool_open(0, nullptr, &closed), VRAM_OK);
@@ -233,7 +233,7 @@ TEST_F(RegistrationTest, WhatLiesBehindALiveBlockStaysTheSame) {
     if (i % 100 == 99) (void)vram_trim(pool, SIZE_MAX);
     ASSERT_NO_FATAL_FAILURE(expect_the_same());
   }
-  EXPECT_GT(stats_of(pool).stitches, 50u) << "memory that is shown anew is what this is about";
+  EXPECT_GT(stats_of(pool).stitches, 50u) << "this test needs memory that is mapped again";
   EXPECT_GT(fake_cuda_calls("cuMemUnmap"), 50u);
   while (!live_.empty()) free_one(pool, 0);
 }

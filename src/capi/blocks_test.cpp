@@ -45,7 +45,7 @@ TEST_F(BlocksTest, EveryByteOfABlockIsItsOwn) {
       ASSERT_NO_FATAL_FAILURE(free_one(random() % live.size()));
     }
   }
-  EXPECT_GT(stats_of(pool).stitches, 0u) << "blocks that are shown anew are part of this test";
+  EXPECT_GT(stats_of(pool).stitches, 0u) << "this test needs blocks in memory that is mapped again";
   while (!live.empty()) ASSERT_NO_FATAL_FAILURE(free_one(0));
   expect_valid(pool);
 }

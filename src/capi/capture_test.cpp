@@ -1,5 +1,6 @@
-// vram.h beside a CUDA graph that is being captured: nothing is added to the graph, nothing spoils
-// it; what no captured stream_of uses comes and goes as ever, what one uses waits for the end.
+// vram.h while a CUDA graph is being captured: nothing is added to the graph, and nothing
+// invalidates it. Memory that no captured stream uses is allocated and freed as usual; memory that
+// one uses is kept until the capture ends.
 #include "capi/testing/fake_machine.hpp"
 
 #include <gtest/gtest.h>
@@ -13,12 +14,12 @@ namespace {
 vram_stream stream_of(uintptr_t number) { return reinterpret_cast<vram_stream>(number); }
 
 constexpr uintptr_t kCaptured = 24;
-// Of the device's 256 MiB, so that there is no second one beside it.
+// Of the device's 256 MiB, so that there is no room for a second one.
 constexpr size_t kMax = 200 * kMiB;
 
 class CaptureTest : public FakeMachine {
  protected:
-  // In a stream_of that does not synchronize with the default one: no question tells of it.
+  // In a stream that does not synchronize with the default one: no query of that one reveals it.
   void begin() { fake_cuda_begin_capture(0, stream_of(kCaptured)); }
   void end(vram_pool* pool) {
     EXPECT_EQ(fake_cuda_end_capture(0, stream_of(kCaptured)), 0) << "nothing added, nothing spoilt";

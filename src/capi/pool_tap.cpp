@@ -56,7 +56,7 @@ void PoolTap::found_mapped(uint64_t address, uint64_t bytes) {
   record_memory(Op::kSegmentFound, address, bytes);
 }
 
-// The block it belongs to is said in the stream's place.
+// The record has the block that it belongs to in place of the stream.
 void PoolTap::part(uint64_t block, uint64_t home, uint64_t bytes) {
   record_memory(Op::kPart, home, bytes, block);
 }

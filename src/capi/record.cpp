@@ -41,7 +41,7 @@ vram_stacks stacks_variable() {
 // NULL is no name.
 std::string_view or_empty(const char* text) { return text != nullptr ? text : ""; }
 
-// A rank's recording from before this run: nobody else has its name.
+// A rank's recording from before this run: no other process uses its name.
 void remove_earlier(const std::string& path) {
   if (!vram::record::rank_of_process()) return;
   const auto earlier = vram::find_output_target(path, vram::Replace::kOwn);

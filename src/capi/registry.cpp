@@ -46,7 +46,7 @@ Result<pool::Backing> choose_backing(const gpu::cuda::CudaMemory& memory, vram_b
   return memory.supports_virtual_memory() ? pool::Backing::kVirtual : pool::Backing::kSegments;
 }
 
-// How much memory the device has, for whoever asks the recording what was left.
+// Records how much memory the device has, from which a report computes what was left.
 void record_memory(const OpenPool& pool) {
   gpu::MemoryInfo info;
   const auto device = static_cast<uint32_t>(pool.device);

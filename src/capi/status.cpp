@@ -236,7 +236,7 @@ class OpenBoard {
 
   // In the child of a fork, which has this one thread.
   void forget() {
-    lock_.unlock();  // whoever held it is not here
+    lock_.unlock();  // the thread that held it does not exist in the child
     if (board_.exchange(nullptr) != nullptr) is_to_be_renewed_ = true;
   }
 

@@ -141,7 +141,7 @@ TEST_F(Look, IntelsDevicesAndTheHostsMemoryOfProcesses) {
   EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 }
 
-// As after an update of the driver, until the module is loaded anew.
+// As after an update of the driver, until the module is loaded again.
 TEST_F(Look, AnNvmlThatDoesNotStartHidesNoOtherDevices) {
   vram_sampler* sampler = nullptr;
   EXPECT_EQ(vram_sampler_open("libc.so.6", &sampler), VRAM_NOT_SUPPORTED);
@@ -229,7 +229,7 @@ class BoardDoorTest : public testing::Test {
     const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, scope, &device, 1};
     return vram_board_post(&figures);
   }
-  // What this process has on the board: its scope, or why there is nothing.
+  // What this process's status page contains: its scope, or why there is nothing.
   static std::string read(pid_t pid) {
     vram_board_page page{};
     page.struct_bytes = sizeof page;
@@ -343,7 +343,7 @@ TEST_F(BoardDoorTest, WhereAnotherUserHasTakenTheNameThePageLiesInTheRuntimeFold
     return WEXITSTATUS(vram::status_of_child(child));
   };
   EXPECT_EQ(ends(runtime), 0);
-  EXPECT_EQ(ends(""), 3) << "and without one it is said who has the name";
+  EXPECT_EQ(ends(""), 3) << "and without one the message names who has the name";
   std::filesystem::remove_all(taken);
   std::filesystem::remove_all(runtime);
 }

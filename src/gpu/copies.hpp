@@ -1,6 +1,6 @@
-// Copies: the interface through which bytes go in and out of a device's memory, for those that test
-// or measure it. Allocators need none of it, so it stands beside Memory (memory.hpp), by whose
-// rules it goes: statuses, addresses, ordinals, out-parameters.
+// Copies: the interface through which bytes go in and out of a device's memory, for tests and
+// measurements. Allocators need none of it, so it is an interface of its own, with the rules of
+// Memory (memory.hpp) for statuses, addresses, ordinals and out-parameters.
 //
 // Copies and fills are queued in a stream and done when an event recorded behind them has happened;
 // until then the host's bytes are the device's. With pinned memory the call comes back at once;

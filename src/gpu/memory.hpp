@@ -2,9 +2,9 @@
 // simulated GPU's (sim/). Calls never throw and never block longer than the driver's own call. A
 // Status is all that a driver says; what it means in words is the caller's business.
 //
-// An abstract class rather than a concept: a driver call takes microseconds, beside which a virtual
-// call costs nothing, and replays call the simulated GPU only where an allocator's memory grows,
-// shrinks or passes between streams. wrapped.hpp passes all calls through one function.
+// An abstract class rather than a concept: a driver call takes microseconds, compared with which a
+// virtual call costs nothing, and replays call the simulated GPU only where an allocator's memory
+// grows, shrinks or passes between streams. wrapped.hpp passes all calls through one function.
 //
 // Rules once for all: sizes and addresses are bytes; addresses are never 0; out-parameters are
 // written only with kOk; device ordinals count from 0; a handle is a piece of physical memory of

@@ -94,7 +94,7 @@ Result alloc(const char* name, DevicePointer* address, size_t bytes, Rest... res
   return result;
 }
 
-// Of a pool, and whoever's device that is.
+// From a pool, on the pool's device.
 template <auto* kNamed, typename... Rest>
 Result alloc_in(Stream stream, const char* name, DevicePointer* address, size_t bytes,
                 Rest... rest) {
@@ -123,7 +123,7 @@ Result free(const char* name, DevicePointer address, Stream stream, Rest... rest
 }
 
 // cuGetProcAddress, old or new. The driver is asked again for the form that is known here: where a
-// later CUDA has another one, nobody stands in for it.
+// later CUDA has another one, that one is not replaced.
 template <auto* kNamed, typename... Rest>
 Result find_in_driver(const char* own_name, const char* name, void** function, int version,
                       uint64_t flags, Rest... rest) {

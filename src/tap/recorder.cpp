@@ -47,7 +47,7 @@ void end_if_strict(const char* reason) {
   _exit(kEnvironment);
 }
 
-// libvram.so lies beside this library.
+// libvram.so is in the folder of this library.
 void open_library() {
   Dl_info own{};
   char path[4096];

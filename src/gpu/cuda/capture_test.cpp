@@ -1,5 +1,5 @@
-// While a CUDA graph is captured: memory goes on as ever, and the capture holds what it would have
-// held without us.
+// While a CUDA graph is captured: memory works as usual, and the graph contains what it would
+// contain without vram.
 #include "gpu/testing/page.hpp"
 #include "gpu/testing/worlds.hpp"
 
@@ -91,8 +91,8 @@ TEST_F(CaptureTest, TheDefaultStreamIsLeftAloneWhileItCantBeUsed) {
   EXPECT_EQ(fake_cuda_calls("cuEventRecord"), recorded);
 }
 
-// Another thread begins to capture the stream after it was seen that nobody does. An event of a
-// graph never happens, so what waits for it would wait for ever.
+// Another thread begins to capture the stream after the check that no thread does. An event of a
+// graph never completes, so what waits for it would wait forever.
 TEST_F(CaptureTest, AnEventThatFallsIntoACaptureIsThrownAway) {
   driver_record = world_.driver().event_record;
   DriverApi driver = world_.driver();

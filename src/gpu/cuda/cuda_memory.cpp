@@ -265,8 +265,8 @@ Status CudaMemory::record(uint32_t device, StreamHandle stream, EventHandle* eve
   });
 }
 
-// A graph's event stays the graph's even where it is recorded anew: recorded and asked again, it
-// spoils the capture. It may be destroyed at any time.
+// A graph's event belongs to the graph even after it was recorded again: recording and querying it
+// again invalidates the capture. It may be destroyed at any time.
 CUresult CudaMemory::discard(EventHandle event) {
   const CUevent found = events_.take_out(event);
   return found == nullptr ? kErrorInvalidValue : driver_.event_destroy(found);
@@ -303,7 +303,7 @@ Status CudaMemory::destroy(EventHandle event) {
 
 Status CudaMemory::synchronize(uint32_t device) {
   if (device != ordinal_) return Status::kInvalidValue;
-  // Only the captures of blocking streams can be told by asking about the default stream.
+  // A query of the default stream reveals the captures of blocking streams only.
   return run([&] {
     const CUresult refused = refuse_captured(nullptr);
     return refused != kSuccess ? refused : driver_.ctx_synchronize();

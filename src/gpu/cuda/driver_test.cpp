@@ -1,4 +1,4 @@
-// Opening the driver: what there is to find at a path, and what is said of it.
+// Opening the driver: what may be at a path, and the errors for it.
 #include "gpu/cuda/driver.hpp"
 
 #include "gpu/testing/fake_cuda.hpp"

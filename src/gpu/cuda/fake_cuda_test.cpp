@@ -147,7 +147,7 @@ TEST_F(FakeCudaTest, CapacityMayFallBelowWhatIsUsed) {
   EXPECT_EQ(bytes, 30 * kMiB);
 }
 
-// Nobody here calls it, but programs under test may.
+// No test here calls it, but programs under test may.
 TEST_F(FakeCudaTest, SynchronizingAStreamFinishesItAlone) {
   FakeCudaWorld world;
   void* const library = dlopen(fake_cuda_path().c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kMaxNs = uint64_t{1} << 62;  // 146 years
 
-// Since `before`; nothing where the counters began anew.
+// Since `before`; nothing if the counters were reset.
 std::optional<double> share_between(const std::vector<EngineCycles>& before,
                                     const EngineCycles& now) {
   const auto same = std::ranges::find(before, now.name, &EngineCycles::name);

@@ -39,7 +39,7 @@ TEST_F(BusyTest, NeverStepsBack) {
   EXPECT_EQ(times_.busy_ns(kProcess), 165u);
 }
 
-// Compute all the time and copies beside it: a second has no 1.4 seconds.
+// Compute all the time, and copies in parallel: a second has no 1.4 seconds of busy time.
 TEST_F(BusyTest, TheBusiestEngineOfEachTickCounts) {
   constexpr uint64_t kMs = 1'000'000;
   ClientFigures figures;
@@ -110,7 +110,7 @@ TEST(EnergyMeterTest, PowerIsEnergyOverTime) {
   EXPECT_EQ(meter.milliwatts(5'000'000, 1'000'000'000), std::nullopt);
   // 30 J in 2 s
   EXPECT_EQ(meter.milliwatts(35'000'000, 3'000'000'000), 15'000u);
-  EXPECT_EQ(meter.milliwatts(34'000'000, 4'000'000'000), std::nullopt);  // the counter began anew
+  EXPECT_EQ(meter.milliwatts(34'000'000, 4'000'000'000), std::nullopt);  // the counter was reset
   EXPECT_EQ(meter.milliwatts(std::nullopt, 5'000'000'000), std::nullopt);
   EXPECT_EQ(meter.milliwatts(36'000'000, 6'000'000'000), std::nullopt);
 }

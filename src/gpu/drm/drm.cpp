@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxNameLength = 96;
 
-// A line of text that somebody else wrote, fit for a screen.
+// A line of text that another program wrote, made printable.
 std::optional<std::string> text_in(std::string_view contents) {
   const std::string_view text = trimmed(contents.substr(0, contents.find('\n')));
   if (text.empty()) return std::nullopt;
@@ -56,7 +56,7 @@ struct Drm::State {
   struct Device {
     Card card;
     EnergyMeter meter;
-    uint64_t tick = 0;  // in which its processes were last told
+    uint64_t tick = 0;  // in which its processes were last reported
   };
 
   State(Roots at, OpenAmdExtras open)

@@ -180,8 +180,8 @@ TEST_P(DrmFuzzTest, AnyFileMayBeGoneUnreadableOrAFolderOrAPipe) {
 
 }  // namespace
 
-// Drm where one file of a recorded machine is cut off, at every byte of it: what it still tells is
-// what the whole file told. Half a number is none, and part of the memory is not all of it.
+// Drm where one file of a recorded machine is truncated, at every byte of it: each figure that is
+// still reported is that of the complete file. Half a number is unknown, and so is a part of a sum.
 
 namespace {
 

@@ -227,7 +227,7 @@ TEST(DrmTest, CardsThatComeLateAreFound) {
   EXPECT_FALSE(drm.sample(2).trouble);
 }
 
-// What a second look at the second device opens.
+// How many files a second sample of the second device opens.
 uint64_t opened_by_sample(const RecordedTree& tree) {
   const Drm drm = Drm::open(tree.roots());
   (void)drm.sample(1);

@@ -11,7 +11,7 @@ namespace {
 
 // Ticks in which a process is young.
 constexpr uint64_t kYoungTicks = 32;
-// What a look costs beside its links, in links.
+// What a scan costs in addition to its links, in links.
 constexpr uint64_t kScanCost = 2;
 
 // "renderD128" of "/dev/dri/renderD128". Seen from another mount namespace the front may be another

@@ -125,7 +125,7 @@ TEST_F(HoldersTest, TheSweepComesRoundToEveryone) {
 }
 
 TEST_F(HoldersTest, AClientSharedWithAChildIsTheParentsUntilItIsGone) {
-  tree_.add_process(50, 9000);  // pids began anew: the child has the smaller one
+  tree_.add_process(50, 9000);  // pids wrapped around: the child has the smaller one
   tree_.add_process(4000, 100);
   tree_.add_descriptor(50, 6, kNode, client(5, 300));
   tree_.add_descriptor(4000, 6, kNode, client(5, 300));

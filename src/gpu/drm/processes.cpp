@@ -112,7 +112,7 @@ std::optional<uint32_t> property(std::string_view properties, std::string_view n
   return as_small_number(value_of(properties, name, ' ').value_or(""));
 }
 
-// A node's place: a domain, and bus, device and function in 16 bits. The number of a part stands
+// A node's place: a domain, and bus, device and function in 16 bits. The number of a partition is
 // in the four highest bits, or, with other kernels, in place of the function.
 std::optional<std::string> card_of(std::string_view properties,
                                    std::span<const std::string> cards) {

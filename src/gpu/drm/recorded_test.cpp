@@ -102,7 +102,7 @@ TEST(RecordedGpusTest, Radeon890mHasItsModelInTheHostsMemory) {
   EXPECT_EQ(machine.drm().identity(0).driver, "6.18.0");
 }
 
-// Where the carve-out is small, KFD counts for the device what lies in the host's memory.
+// Where the carve-out is small, KFD counts memory of the host for the device.
 TEST(RecordedGpusTest, WhatKfdCountsBeyondTheDeviceLeavesFdinfosFigure) {
   const Recorded machine("amdgpu_6.18_radeon890m");
   const RecordedTree& tree = machine.tree();
@@ -207,7 +207,7 @@ TEST(RecordedGpusTest, XeDg2) {
   EXPECT_EQ(process.used_bytes, 24'567'808u);  // 23992 KiB
   EXPECT_EQ(process.host_bytes, 196'608u);     // 192 KiB and nothing of system
   EXPECT_EQ(process.busy_ns, std::nullopt);
-  EXPECT_EQ(process.busy_percent, std::nullopt);  // cycles are a share between two looks
+  EXPECT_EQ(process.busy_percent, std::nullopt);  // cycles become a share between two samples
   EXPECT_TRUE(process.is_graphics && !process.is_compute);
   expect_memory_unknown(machine.sample());
 }
@@ -234,7 +234,7 @@ TEST(RecordedGpusTest, BattlemageHasItsPowerAsEnergy) {
   EXPECT_EQ(machine.sample().celsius, std::nullopt);
 }
 
-// A counter of the card that stays at 0 says nothing; the package's goes on.
+// A counter of the card that stays at 0 is no figure; the package's counter increases.
 TEST(RecordedGpusTest, ArcB580) {
   const Recorded machine("xe_6.18_arc_b580");
   ASSERT_EQ(machine.devices(), 1u);

@@ -185,7 +185,7 @@ void add_processes_of_parts(const NvmlApi& api, const CachedReadings& cached,
   if (sample.processes && !sample.processes->empty()) return;
   for (const MigHandle& part : cached.parts) {
     auto processes = list_processes(api, ProcessKind::kCompute, part.device);
-    if (!processes) continue;  // cut anew: they are found in their turn
+    if (!processes) continue;  // partitioned again: they are found in their turn
     for (DeviceProcess& process : *processes) {
       process.gpu_instance = part.gpu_instance;
       process.compute_instance = part.compute_instance;

@@ -1,4 +1,4 @@
-// What Nvml tells of machines that scenario files describe (tests/fake_nvml/README.md).
+// What Nvml reports of machines that scenario files describe (tests/fake_nvml/README.md).
 #include "base/bytes.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/testing/fake_nvml.hpp"

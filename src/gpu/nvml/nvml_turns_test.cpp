@@ -1,6 +1,6 @@
-// What Nvml asks for in turn and keeps in between: the traffic that GPM tells of, how busy
-// processes are, who is a client of MPS; and counters that are not asked for again. The samples'
-// order: the first asks for everything, the second opens GPM, the third has its first figures.
+// What Nvml queries in turn and keeps in between: the traffic that GPM reports, how busy processes
+// are, which are clients of MPS; and counters that are not queried again. The order of samples: the
+// first queries everything, the second opens GPM, the third has its first figures.
 #include "base/bytes.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/testing/fake_nvml.hpp"
@@ -175,7 +175,7 @@ TEST_P(NvmlTurnsTest, ProcessesAreAskedForTheirLoadEverySecondTick) {
   EXPECT_EQ(count_of(calls.lines(), "nvmlDeviceGetProcessUtilization"), 10U);
 }
 
-// The driver still tells of one that is gone; a new one may have its pid before it is asked again.
+// The driver still reports one that is gone; a new one may have its pid before the next query.
 TEST_P(NvmlTurnsTest, ALoadIsNeverAnotherProcesss) {
   const std::string other = kDevice + "process compute 6 10M max max 20\n";
   const Scenario scenario(other + "process gone 5 0 max max 40\n");

@@ -45,7 +45,7 @@ struct NvmlWhenAwake::State {
   uint32_t samples = 0;  // since the library was opened, for events
   uint32_t bus_checks = 0;
   uint32_t count = 0;  // of the library's devices while it is open, else of the bus's
-  std::map<uint32_t, std::string> pci_ids;      // as the library told them, since it was opened
+  std::map<uint32_t, std::string> pci_ids;      // as the library reported them since it was opened
   std::map<std::string, DeviceIdentity> known;  // by PCI id: of all that were ever awake
 };
 

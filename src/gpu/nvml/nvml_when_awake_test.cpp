@@ -245,7 +245,7 @@ TEST_F(NvmlWhenAwakeTest, AsksForNoFaultsWhileADeviceSleeps) {
   EXPECT_THAT(calls_.lines(), Not(HasSubstr("EventSet")));
 }
 
-// The kernel's word, and nothing where it knows none that is nearer.
+// What the kernel reports, and nothing if it knows no node that is nearer.
 TEST_F(NvmlWhenAwakeTest, TheNodeIsTheBuss) {
   const Scenario scenario(kBoth);
   add(kFirst, "active");

@@ -129,7 +129,7 @@ bool is_same(const DeviceProcess& one, const DeviceProcess& other) {
   return key_of(one) == key_of(other);
 }
 
-// The driver also tells of processes that are gone, of older times, and of more than 100 %.
+// The driver also reports processes that are gone, older times, and more than 100 %.
 std::map<uint32_t, uint32_t> query_percent_by_pid(const NvmlApi& api, nvmlDevice device) {
   if (api.device_get_process_busy == nullptr) return {};
   const uint64_t since_us = microseconds_since_1970() - 1'000'000;

@@ -42,7 +42,7 @@ std::vector<drm::Card> amd_cards(drm::Files& files, const std::string& sys) {
 
 }  // namespace
 
-// Shared with the thread: whoever ends last takes it along.
+// Shared with the thread: the last of the two to end destroys it.
 struct RocmExtras::State {
   explicit State(ExtrasOptions given) : options(std::move(given)) {}
 

@@ -1,5 +1,5 @@
-// RocmExtras on trees of machines: asked beside the kernel's files, not where a device sleeps, and
-// nobody waits for a library that hangs.
+// RocmExtras on trees of machines: queried in addition to the kernel's files, but not while a
+// device sleeps, and no tick waits for a library that hangs.
 #include "gpu/rocm/rocm_extras.hpp"
 
 #include "base/testing/paths.hpp"
@@ -124,7 +124,7 @@ TEST(RocmExtrasTest, ADeviceThatIsGoneTakesItsAnswersAlong) {
   EXPECT_EQ(extras.of("0000:43:00.0").name, "another name");
   tree.remove("sys/class/drm/card2");
   wait_until([&] { return !extras.of("0000:43:00.0").name.has_value(); });
-  EXPECT_THAT(calls.lines(), HasSubstr("rsmi_shut_down"));  // it counts anew only when it starts
+  EXPECT_THAT(calls.lines(), HasSubstr("rsmi_shut_down"));  // it counts again only when it starts
   wait_until([&] { return extras.of("0000:c3:00.0").name.has_value(); });
 }
 

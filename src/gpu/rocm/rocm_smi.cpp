@@ -32,7 +32,7 @@ Place place_of(uint64_t number) {
           static_cast<uint32_t>(number >> 28U & 0xfU)};
 }
 
-// Nobody promises a text's end. Of a device that its list lacks the library gives the number.
+// A text may lack its end. Of a device that its list lacks, the library returns the number.
 template <typename Function, typename Capacity>
 std::optional<std::string> query_name(Function* function, uint32_t index, Capacity capacity) {
   std::array<char, kNameBytes + 1> text{};

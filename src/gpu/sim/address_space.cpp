@@ -133,7 +133,7 @@ bool AddressSpace::is_free(Address address, uint64_t bytes) const {
   return true;
 }
 
-// What was taken to lie there is gone, or never was.
+// The foreign mapping that was assumed there is gone, or never existed.
 void AddressSpace::evict_foreign(Address address, uint64_t bytes) {
   const auto last = regions_.lower_bound(address + bytes);
   for (auto it = first_touching(address); it != last; ++it) {
@@ -341,7 +341,7 @@ bool AddressSpace::validate(std::string* why) const {
   for (const auto& [gap, bytes] : gaps_) {
     if (gap < end) return wrong("two gaps overlap");
     end = gap + bytes;
-    if (touches_region(gap, bytes)) return wrong("a gap lies in a region");
+    if (touches_region(gap, bytes)) return wrong("a gap overlaps a region");
   }
   end = kReservationsBase;
   for (const auto& [address, bytes] : reservations_) {

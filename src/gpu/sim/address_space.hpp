@@ -7,8 +7,8 @@
 // segments go into what regions have unused: the region opened last is tried first, and in it the
 // smallest hole that fits. A region that empties becomes a gap, merged with its neighbours; a new
 // region takes the top end of the highest gap that has room for it and 32 MiB more, else it goes
-// below everything. Known addresses (of a recording) teach it where to go on, how far regions
-// reach, and which holes are none because something else lies in them.
+// below everything. Known addresses (of a recording) teach it where to continue, how far
+// regions reach, and which holes are none because something else is in them.
 //
 // What else the process maps (pinned host memory, libraries) is not known, so the driver may choose
 // otherwise: a layout other than 0 picks among the possible places at random, the same ones each
@@ -103,7 +103,8 @@ class AddressSpace {
   struct Segment {
     Address address = 0;
     uint64_t bytes = 0;
-    bool foreign = false;  // not given out here: a hole that the driver passed over holds something
+    bool foreign =
+        false;  // not of this simulation: the driver passed over a hole, so something is in it
     [[nodiscard]] bool touches(Address at, uint64_t count) const {
       return address < at + count && at < address + bytes;
     }

@@ -3,7 +3,8 @@
 // says so. It finds what would corrupt memory or kill the context on a real device, and keeps it as
 // text instead of stopping:
 //
-//   - a range is unmapped, mapped anew or given other accesses, although work that names it may be
+//   - a range is unmapped, mapped again or given other access rights, although work that names it
+//   may be
 //     unfinished as far as the host can know;
 //   - two pieces of work, at least one of which writes, touch the same physical bytes, and neither
 //     is ordered before the other. A handle that is mapped twice is one piece of memory;
@@ -31,7 +32,7 @@
 namespace vram::gpu {
 
 // Spans: a value for each byte of [0, bytes), kept as the spans over which it is the same. A sorted
-// vector: cheap for the some dozens of blocks that lie in one handle. Not thread-safe.
+// vector: cheap for the few dozen blocks of one handle. Not thread-safe.
 
 template <typename T>
 class Spans {
@@ -91,8 +92,8 @@ class CheckedGpu : public SimGpu {
   void end_stream(StreamHandle stream) { order_.end(stream); }
   [[nodiscard]] uint32_t spare_streams() const { return order_.spare_streams(); }
   void begin_stream(StreamHandle stream) { order_.begin(stream); }
-  // Of a stream that is captured nothing can be told: no event is recorded in it, and it waits for
-  // none (kNotReady). The capture ends before the stream does.
+  // A stream that is captured cannot be queried: no event is recorded in it, and it waits for none
+  // (kNotReady). The capture ends before the stream does.
   void begin_capture(StreamHandle stream) { order_.begin_capture(stream); }
   void end_capture(StreamHandle stream) { order_.end_capture(stream); }
   [[nodiscard]] bool is_captured(StreamHandle stream) const { return order_.is_captured(stream); }

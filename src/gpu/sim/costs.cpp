@@ -64,7 +64,7 @@ int64_t Costs::of(Call call, uint64_t bytes) const {
     case Call::kCopyOut:
     case Call::kCopy:
     case Call::kFill:
-      return 0;  // nobody simulates copies' time
+      return 0;  // the time of copies is not simulated
   }
   return 0;
 }

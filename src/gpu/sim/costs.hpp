@@ -1,10 +1,10 @@
 // Costs: what each call to the driver takes, as the simulated GPU's clock counts it. A value:
-// change a field to simulate another machine. Pure, no allocation; read by sim_gpu alone and by
-// whoever estimates without simulating.
+// change a field to simulate another machine. Pure, no allocation; read by sim_gpu and by
+// estimates that simulate nothing.
 //
-// Source, where nothing else is said: medians of many calls on one NVIDIA H200, driver 580.159,
+// Source, unless a comment names another: medians of many calls on one NVIDIA H200, driver 580.159,
 // CUDA 13.0. Between two measured sizes the cost is on the straight line; below the smallest it is
-// that of the smallest; above the largest the last line goes on.
+// that of the smallest; above the largest the last line continues.
 #pragma once
 
 #include "base/bytes.hpp"

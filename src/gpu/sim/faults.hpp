@@ -1,6 +1,6 @@
-// Faults: makes calls to the simulated driver fail on purpose, so that what stands on it can be
-// tested for the days when the real one does. Asked once at the start of each call; a call that is
-// told to fail changes nothing.
+// Faults: makes calls to the simulated driver fail on purpose, to test how its users handle
+// failures of the real one. Queried once at the start of each call; a call that is to fail changes
+// nothing.
 //
 // After kFault every call fails with it until clear(): a device that failed stays so. The same seed
 // gives the same faults.

@@ -1,6 +1,6 @@
-// Physical: whose memory it is. Counts what each device has given out, against its capacity and its
-// limit, and keeps the handles (pieces without an address). A released handle lives on while it is
-// mapped. Not thread-safe.
+// Physical: whose memory it is. Counts what is allocated on each device, against its capacity and
+// its limit, and keeps the handles (pieces without an address). A released handle lives on while it
+// is mapped. Not thread-safe.
 #pragma once
 
 #include "gpu/memory.hpp"

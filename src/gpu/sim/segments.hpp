@@ -1,4 +1,4 @@
-// Segments: the memory that alloc_segment gave out (cudaMalloc). Small ones share pages of one
+// Segments: the memory that alloc_segment returned (cudaMalloc). Small ones share pages of one
 // granule, first-fit, as the driver's do; larger ones have pages of their own. Keeps what is where;
 // memory and addresses of pages are the caller's to take and give back. Not thread-safe.
 #pragma once

@@ -1,7 +1,7 @@
-// SimGpu: GPUs of plain arithmetic behind the memory seam (memory.hpp). Allocators under test and
-// in replay stand on it as they would on the driver: memory runs out at the capacity, every call
-// moves a virtual clock by its measured cost, wrong calls are answered kInvalidValue and change
-// nothing, and calls fail on request.
+// SimGpu: simulated GPUs, which implement gpu::Memory (memory.hpp) by plain arithmetic. Allocators
+// in tests and replays use them as they would use the driver: memory runs out at the capacity,
+// every call moves a virtual clock by its measured cost, wrong calls are answered kInvalidValue and
+// change nothing, and calls fail on request.
 //
 //     allocator ──▶ SimGpu ──▶ faults · physical (who has how much) · mappings (what is where) ·
 //     address_space
@@ -9,7 +9,7 @@
 //
 // Sizes below the granularity: segments share pages of 2 MiB as the driver's do, everything else
 // must be a multiple. One thread at a time; allocates for each segment, handle, mapping, never for
-// what lies in them (but see backing).
+// their contents (but see backing).
 #pragma once
 
 #include "gpu/copies.hpp"
@@ -92,7 +92,7 @@ class SimGpu : public Memory, public Copies {
   void advance(int64_t duration_ns) { now_ns_ += duration_ns; }
   [[nodiscard]] Status enqueue(uint32_t device, StreamHandle stream, int64_t duration_ns);
 
-  // A call that Memory does not have, made by a model of what goes on inside the driver: counted,
+  // A call that Memory does not have, made by a model of the driver's inside: counted,
   // and its cost moves the clock.
   void spend(Call call);
 

@@ -29,7 +29,7 @@ class Random {
   std::mt19937_64 random_;
 };
 
-// One range, some handles on two devices; each page knows what lies in it.
+// One range, some handles on two devices; each page knows its contents.
 class Model {
  public:
   struct Page {

@@ -1,4 +1,4 @@
-// The virtual clock: what calls cost, when work ends, who waits for whom.
+// The virtual clock: what calls cost, when work ends, and what waits for what.
 #include "gpu/sim/sim_gpu.hpp"
 
 #include "base/bytes.hpp"

@@ -92,7 +92,7 @@ class WorkOrder {
     Clock clock{};
     uint64_t last_number = 0;  // queued
     uint64_t done = 0;
-    uint64_t last_uncaptured = kNoCapture;  // queued before the capture that goes on
+    uint64_t last_uncaptured = kNoCapture;  // queued before the current capture
     std::deque<Work> queue;
   };
   [[nodiscard]] static bool covers(const Clock& later, const Clock& earlier);
