@@ -2,7 +2,7 @@
 // and belongs to one node; free neighbours are one node as far as stream order allows. Below the
 // pool's recipe (pool.hpp); knows nothing of handles, mappings or the driver.
 //
-// Whose free memory is whose: a node that a stream may still use stands in that stream's index, one
+// Whose free memory is whose: a node that a stream may still use is in that stream's index, one
 // that nothing uses in that of kNoStream. Neighbours are joined when both are of one stream, or one
 // has nothing to wait for. One thread at a time; allocates when there were never as many nodes.
 #pragma once
@@ -24,9 +24,9 @@ class Arena {
   [[nodiscard]] StreamIndex stream_index(StreamHandle stream);
   // kNoStream where it has none.
   [[nodiscard]] StreamIndex find_stream(StreamHandle stream) const;
-  // The stream is gone, and what is said of it goes by the alias.
+  // The stream is gone, and is named by the alias from now on.
   void rename_stream(StreamIndex index, StreamHandle alias) { streams_[index] = alias; }
-  // Nothing is said of it any more: another stream gets the number.
+  // Nothing refers to it any more: another stream gets the number.
   void drop_stream(StreamIndex index);
   // And back; that of kNoStream says nothing.
   [[nodiscard]] StreamHandle stream(StreamIndex index) const { return streams_[index]; }

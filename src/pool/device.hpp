@@ -2,7 +2,7 @@
 // work that was queued in a stream is done, by fences (fence.hpp).
 //
 // Order by stamps: a stamp is a number that grows with every use and costs no driver call. An event
-// answers for all stamps before it; it is made by mark(), or by who asks whether a stamp is done.
+// answers for all stamps before it; mark() makes one, and so does a query whether a stamp is done.
 // Streams are named by their handles, and by aliases once they are gone. One thread at a time;
 // allocates at a stream's first use.
 //

@@ -1,4 +1,4 @@
-// Fence: how far one stream's work is done. Events stand behind some of its stamps (device.hpp);
+// Fence: how far one stream's work is done. Events follow some of its stamps (device.hpp);
 // the oldest are asked first, and one that is done answers for all before it. A few events at most:
 // when all are queued, a stamp that none of them covers waits for one to come back. A stream that
 // is closed is not passed to the driver any more: what its events say is all that is known. Used by
@@ -34,7 +34,7 @@ class Fence {
   }
   // The stream goes: its last work has the stamp `last`, and goes by that alias.
   void close(gpu::Memory& memory, uint32_t ordinal, Stamp last, StreamHandle alias);
-  // The earliest event that stands behind the stamp; 0: none does.
+  // The earliest event that was recorded after the stamp; 0: there is none.
   [[nodiscard]] gpu::EventHandle next_event_after(Stamp stamp);
   // By the events that stand there, or by a new one.
   [[nodiscard]] bool is_done(gpu::Memory& memory, Stamp stamp);

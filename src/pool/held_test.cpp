@@ -15,7 +15,7 @@ constexpr StreamHandle kSide = 64;
 
 class HeldTest : public PoolOnSimGpu<Pool> {
  protected:
-  // Without growing: what is asked for must come from memory that was freed.
+  // Without growing: requests must be served from memory that was freed.
   void allow_no_more() { pool_.limit(pool_.stats().reserved_bytes.current); }
 };
 

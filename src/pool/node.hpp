@@ -1,5 +1,5 @@
 // Node: a part of the arena, free or live, and what is known about it. Nodes of adjoining memory
-// are chained in order of address; free ones stand in a FreeIndex besides. A value, and a line of
+// are chained in order of address; free ones are in a FreeIndex, too. A value, and a line of
 // the cache; kept by Arena.
 #pragma once
 

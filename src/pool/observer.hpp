@@ -1,6 +1,6 @@
-// Observer: who is told what the pool does with its memory, and what lies in it. Called with the
-// pool's lock held, so it must not call the pool; it is told of changes when they are done, and of
-// a block that is finished before anything else may have its memory.
+// Observer: is notified of what the pool does with its memory, and of the blocks in it. Called with
+// the pool's lock held, so it must not call the pool; it is notified of changes when they are done,
+// and of a block that is finished before its memory can be used for anything else.
 #pragma once
 
 #include "pool/stamp.hpp"

@@ -14,7 +14,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// 8 GiB, of which the pool has 6, others 1 and nobody 1; of the pool's 5.5 are in blocks, 0.5 free.
+// 8 GiB, of which the pool has 6, other programs 1, and 1 is free; of the pool's 5.5 are in blocks,
+// 0.5 free.
 OomFacts some_facts() {
   return {.requested_bytes = 2 * kGiB,
           .largest_free_bytes = kGiB / 2,

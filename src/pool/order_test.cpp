@@ -46,7 +46,7 @@ TEST_F(OrderTest, AForgottenUserOfABlockIsNotNamedWhenTheBlockIsFreed) {
   pool_.record_stream(block.block, kB);
   forget_and_end(kB);
   pool_.free(block.block);
-  EXPECT_EQ(pool_.stats().active_bytes.current, 0u) << "nobody else uses it";
+  EXPECT_EQ(pool_.stats().active_bytes.current, 0u) << "no other stream uses it";
 }
 
 TEST_F(OrderTest, AForgottenStreamsLiveBlocksAreFreedWithoutIt) {
@@ -169,7 +169,7 @@ TEST_F(OrderTest, BlocksWithEqualSerialsAreNotConfused) {
     pool_.record_stream(block.block, kB);
     gpu_.work(kB, {{block.address, 4 * kMiB, block.address == old.address ? 1u : 2u, false}});
   }
-  gpu_.begin_capture(kB);  // nobody can wait for it
+  gpu_.begin_capture(kB);  // no stream can wait for it
   pool_.free(young.block);
   pool_.free(old.block);
   EXPECT_EQ(pool_.stats().active_bytes.current, 8 * kMiB);
@@ -260,7 +260,7 @@ TEST_F(OrderTest, TheHostWaitsForTheEarliestEventBehindTheFree) {
   gpu_.work(kB, {}, 0, kFlag);
 }
 
-// A forgotten stream's memory, while a capture goes on elsewhere: its last event is enough.
+// A forgotten stream's memory, while another stream is captured: its last event is enough.
 TEST_F(OrderTest, AForgottenStreamsMemoryIsWaitedForDuringACapture) {
   const Allocation block = write_new(16 * kMiB, kA);
   (void)write_new(512, kB);
@@ -274,7 +274,7 @@ TEST_F(OrderTest, AForgottenStreamsMemoryIsWaitedForDuringACapture) {
   pool_.allow_recording(true);
 }
 
-// An event from before the capture stands behind what the stream used until then.
+// An event from before the capture follows the work that the stream had queued until then.
 TEST_F(OrderTest, TheWorkOfACapturedStreamFromBeforeTheCaptureIsWaitedFor) {
   const Allocation block = write_new(16 * kMiB, kB);
   gpu::EventHandle event = 0;

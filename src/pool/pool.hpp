@@ -8,7 +8,7 @@
 //     lend ──▶ leases
 //
 //     blocks    the live blocks          arena     free and live memory, in nodes
-//     supply    memory from the device   stock     the handles; stitches shows them anew
+//     supply    memory from the device   stock     the handles; stitches maps them again
 //
 // Physical memory belongs to the device, not to a stream or a size. Memory freed on one stream
 // serves others once its work is done. One thread at a time (shared_pool.hpp is for several); never
@@ -59,8 +59,8 @@ class Pool {
   void free(BlockId block) { returns_.free(block); }
   // The stream uses the block, too: once freed, it waits for what that stream has queued by then.
   void record_stream(BlockId block, StreamHandle stream) { returns_.record_stream(block, stream); }
-  // Freed, but in use until finish(), of which somebody else knows when. A finished or unknown
-  // block is none of its business: the pool itself finishes all that it has waited for.
+  // Freed, but in use until the caller calls finish(). A finished or unknown block is ignored: the
+  // pool itself finishes all that it has waited for.
   void hold(BlockId block) { returns_.hold(block); }
   void finish(BlockId block) { returns_.finish(block); }
   // The stream is about to go, with all queued that ever will be; nothing is waited for. Its handle
@@ -102,9 +102,9 @@ class Pool {
   [[nodiscard]] Status wait() { return returns_.wait(); }
   // Gives memory back to the device, so many bytes if it can; how many it was.
   uint64_t trim(uint64_t bytes) { return supply_.trim(bytes); }
-  // All mappings get the accesses anew that the device gives now.
+  // Gives all mappings the access rights that the device has now.
   [[nodiscard]] Status renew_access() { return supply_.renew_access(); }
-  // At most so much is reserved from now on; what is more already stays until it is trimmed.
+  // The maximum of reserved bytes from now on; memory above it stays until it is trimmed.
   void limit(uint64_t bytes) { supply_.limit(bytes); }
   [[nodiscard]] uint64_t limit_bytes() const { return supply_.limit_bytes(); }
   // Called before the pool does anything costly: the caller may free blocks in it, and says whether
@@ -113,7 +113,7 @@ class Pool {
     ladder_.on_shortage(answer, caller);
   }
 
-  // Who is told from now on; nullptr: nobody. Must outlive the pool.
+  // Notified from now on; nullptr: no observer. Must outlive the pool.
   void set_observer(Observer* observer) {
     supply_.set_observer(observer);
     returns_.set_observer(observer);

@@ -102,7 +102,7 @@ class Program {
   void expect_free(Address address, uint64_t stream) {
     const Tag tag = read(address);
     if (tag.block == UINT64_MAX) return;  // poison
-    ASSERT_EQ(tag.block, 0u) << "lies in a live block";
+    ASSERT_EQ(tag.block, 0u) << "is in a live block";
     if (tag.stream != stream) {
       ASSERT_LE(tag.done_ns, gpu_.start_of_work(stream)) << "another stream's work still uses it";
     }

@@ -1,6 +1,6 @@
-// Progress: how far one stream's work is done, for somebody who asks about many stamps at once: of
+// Progress: how far one stream's work is done, for callers that ask about many stamps at once: of
 // two stamps, the later is done no sooner, so most answers follow from earlier ones and cost no
-// call to the driver. A value for one look; what is done meanwhile it does not see.
+// call to the driver. A value for one survey; it does not notice what is done meanwhile.
 #pragma once
 
 #include "pool/device.hpp"

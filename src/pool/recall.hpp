@@ -4,7 +4,7 @@
 // grown once serves every later step, and the driver is not called again.
 //
 // Steps are not announced: the last requests, by size and stream, are looked up in a history, and
-// while the program goes on as it did after their last occurrence, its answers are the expected
+// while the program continues as it did after their last occurrence, its answers are the expected
 // ones. (The match model of data compressors, here over requests.) Fixed memory, a few loads a
 // request; one thread at a time.
 #pragma once

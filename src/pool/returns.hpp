@@ -44,7 +44,8 @@ class Returns {
   void put(NodeId part, StreamIndex stream) { arena_.put(part, stream, stamp_of_free(stream)); }
   // Makes memory that streams have finished with available to all. Has no effect with one stream.
   void settle();
-  // Call it before each request: every so often, it frees held blocks that are no longer used.
+  // Call it before each request: every kRequestsPerCheck requests, it frees held blocks that are no
+  // longer used.
   void look() {
     if (!held_.empty() && ++requests_ % kRequestsPerCheck == 0) settle_held();
   }
@@ -52,10 +53,10 @@ class Returns {
   void set_observer(Observer* observer) { observer_ = observer; }
 
  private:
-  // With several streams: after so many frees of one its progress is worth an event, after so many
-  // requests the blocks that other streams use are worth a look. Where memory is short a stream may
-  // soon have to wait for another, and each free is worth an event: what is queued behind it is not
-  // waited for then.
+  // With several streams: after this many frees of one, its progress is worth an event; after this
+  // many requests, the blocks that other streams use are worth a check. Where memory is short a
+  // stream may soon have to wait for another, and each free is worth an event: what is queued
+  // behind it is not waited for then.
   static constexpr uint32_t kFreesPerMark = 64;
   static constexpr uint32_t kRequestsPerCheck = 64;
 

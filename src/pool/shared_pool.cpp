@@ -9,7 +9,7 @@ namespace vram::pool {
 namespace {
 
 // Threads compete when for a while more than one visit of 33 meets another; no longer when some
-// hundreds have met nobody, or the pool has refused them so many times less.
+// hundreds have met no other, or fewer if the pool has refused them.
 constexpr uint32_t kContentionHeat = 32;
 constexpr uint32_t kHot = 256;
 constexpr uint32_t kHottest = 512;

@@ -7,12 +7,12 @@
 //
 // One thread alone always meets the pool itself, whose placement is the best there is. When threads
 // meet at its lock again and again, the pool lends each of them memory, which its shelf (shelf.hpp)
-// cuts into blocks without a look at the pool: as much as it needs, and some to spare, so that in
-// the end nobody visits the pool any more. That costs memory; when it is short, or the competition
+// cuts into blocks without the pool: as much as it needs, and some to spare, so that in the end no
+// thread visits the pool any more. That costs memory; when it is short, or the competition
 // has been over for a while, all that was lent comes back before the pool does anything costly:
 // blocks that live are the pool's own from then on, the rest is free. A peak that was passed on
-// shelves alone is seen when they are emptied, or somebody asks. The lock is held across calls to
-// the driver: whoever waits for it would need the driver next.
+// shelves alone is seen when they are emptied, or when statistics are read. The lock is held across
+// calls to the driver: a thread that waits for it would need the driver next.
 #pragma once
 
 #include "base/address_map.hpp"
@@ -77,7 +77,7 @@ class SharedPool {
   [[nodiscard]] bool validate(std::string* why = nullptr);
   // As if threads had met at the lock for a while: for tests of what is lent to them.
   void assume_competition();
-  // Whether the address lies in memory of this pool. Takes the lock only where it is in segments.
+  // Whether the address is in memory of this pool. Takes the lock only where it is in segments.
   [[nodiscard]] bool owns(Address address);
 
  private:

@@ -1,4 +1,4 @@
-// The pool of all threads: blocks by address, competition, what lies on shelves.
+// The pool of all threads: blocks by address, competition, blocks on shelves.
 #include "pool/shared_pool.hpp"
 
 #include "base/bytes.hpp"
@@ -94,7 +94,7 @@ bool run_in_competition(SharedPool& pool, Work work) {
   return is_lent;
 }
 
-// Visits to the pool that meet nobody.
+// Visits to the pool that meet no other thread.
 void end_competition(SharedPool& pool) {
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(pool.free(0));
 }
@@ -194,7 +194,7 @@ TEST_F(SharedPoolTest, AUseByAnotherStreamTakesItsLeaseOnly) {
     EXPECT_EQ(pool_.block_at(large).requested_bytes, 2 * kMiB);
     EXPECT_TRUE(pool_.free(large));
     EXPECT_EQ(pool_.allocate(2 * kMiB, 0), large);
-    EXPECT_EQ(pool_.stats().shelf_hits, hits + 2) << "a look empties no shelf";
+    EXPECT_EQ(pool_.stats().shelf_hits, hits + 2) << "reading statistics empties no shelf";
     EXPECT_EQ(pool_.block_at(large + 512).address, large);
     EXPECT_EQ(pool_.stats().allocated_bytes.current, 2 * kMiB + 512);
     EXPECT_TRUE(pool_.free(large));

@@ -41,7 +41,7 @@ struct Stats {
   uint64_t stitch_reuses = 0;  // served by one that was mapped already
   uint64_t stream_waits = 0;   // reuse that made a stream wait for another
   uint64_t slow_requests = 0;  // not served by a free block at once
-  uint64_t shelf_hits = 0;     // of threads that compete: served without a look at the pool
+  uint64_t shelf_hits = 0;     // of threads that compete: served without the pool
 
   void reset_peaks() {
     for (Stat* stat : all()) stat->reset_peak();

@@ -2,8 +2,9 @@
 // address for as long as it lives. The home addresses are one range, reserved at the start, with
 // two sides: handles adjoin others of their side alone, so that what one side holds is not parted
 // by what the other gets. Where the device can't map, a handle is a segment, and its home is where
-// the driver put it. Below the pool's recipe; says nothing of what lies in the memory. A call that
-// fails changes nothing and leaves nothing behind. One thread at a time; allocates for each handle.
+// the driver put it. Below the pool's recipe; knows nothing of the contents of the memory. A call
+// that fails changes nothing and leaves nothing behind. One thread at a time; allocates for each
+// handle.
 #pragma once
 
 #include "pool/options.hpp"
@@ -57,7 +58,7 @@ class Stock {
   [[nodiscard]] Backing backing() const { return backing_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
   [[nodiscard]] uint64_t count() const { return pieces_.size() - spare_.size(); }
-  // Where the next handle's home will be if there is room; of segments nobody knows.
+  // Where the next handle's home will be if there is room; unknown for segments.
   [[nodiscard]] Address next_home(uint32_t side) const {
     return sides_[side].base + sides_[side].end * granule_bytes_;
   }

@@ -50,7 +50,7 @@ uint64_t Supply::growth_step_bytes() const {
   return std::clamp(round_up(step, granule), granule, largest_handle_bytes());
 }
 
-// Where there is little room, smaller ones: what lies in the middle of a handle is all that is
+// Where there is little room, smaller ones: only free memory in the middle of a handle is
 // lost.
 uint64_t Supply::largest_handle_bytes() const {
   const uint64_t granule = granule_bytes();
@@ -102,7 +102,7 @@ Status Supply::take(uint64_t bytes, const Wanted& wanted) {
   return status;
 }
 
-// A request lies in one segment, which it shares where it is small.
+// A request is served from one segment, which a small one shares.
 bool Supply::grow_by_segment(uint64_t bytes, const Wanted& wanted) {
   const uint64_t granule = granule_bytes();
   const uint64_t exact = round_up(bytes, granule);

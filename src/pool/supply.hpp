@@ -51,10 +51,10 @@ class Supply {
   bool grow(uint64_t bytes, const Wanted& wanted);
   // Gives memory back to the device, so many bytes if it can; how many it was.
   uint64_t trim(uint64_t bytes);
-  // All mappings get the accesses anew that the device gives now.
+  // Gives all mappings the access rights that the device has now.
   [[nodiscard]] Status renew_access();
 
-  // At most so much is reserved from now on; what is more already stays until it is trimmed.
+  // The maximum of reserved bytes from now on; memory above it stays until it is trimmed.
   void limit(uint64_t bytes) { limit_bytes_ = bytes; }
   [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
   // Notified of memory that is mapped or unmapped from now on; nullptr: none. Must outlive this.

@@ -110,8 +110,8 @@ class Crowd {
     EXPECT_TRUE(pool_.free(live->back().address));
     live->pop_back();
   }
-  // Whoever takes it waits for its stream, which may be forgotten by then: so the wait is queued
-  // by an event of now.
+  // The thread that takes it waits for its stream, which may be forgotten by then: so the wait is
+  // queued by an event of now.
   void hand_over(size_t index, std::vector<Handed>* live) {
     std::swap((*live)[index], live->back());
     const Handed block = live->back();

@@ -45,7 +45,7 @@ struct Op {
 };
 [[nodiscard]] std::string to_string(const Op& op);
 
-// What the pool stands on and is asked for, by the number of the program.
+// The pool's device and options, by the number of the program.
 struct World {
   Options options;
   uint64_t capacity_bytes = 0;
