@@ -120,8 +120,8 @@ Allocation Ladder::wait_for_stream(const Wanted& wanted) {
 
 Allocation Ladder::wait_for_all_streams(const Wanted& wanted) {
   ++stats_.num_alloc_retries;
-  (void)returns_
-      .wait();  // what streams have finished with is free for all; others can't be waited for
+  // What streams have finished with is free for all; the others can't be waited for.
+  (void)returns_.wait();
   const Allocation found = placement_.search_other_lanes(wanted);
   if (found.address != 0) return found;
   // Segments that are too small make room for one that is not.

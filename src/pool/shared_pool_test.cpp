@@ -194,7 +194,7 @@ TEST_F(SharedPoolTest, AUseByAnotherStreamTakesItsLeaseOnly) {
     EXPECT_EQ(pool_.block_at(large).requested_bytes, 2 * kMiB);
     EXPECT_TRUE(pool_.free(large));
     EXPECT_EQ(pool_.allocate(2 * kMiB, 0), large);
-    EXPECT_EQ(pool_.stats().shelf_hits, hits + 2) << "reading statistics empties no shelf";
+    EXPECT_EQ(pool_.stats().shelf_hits, hits + 2) << "a query empties no shelf";
     EXPECT_EQ(pool_.block_at(large + 512).address, large);
     EXPECT_EQ(pool_.stats().allocated_bytes.current, 2 * kMiB + 512);
     EXPECT_TRUE(pool_.free(large));

@@ -118,8 +118,8 @@ fail rsmi_dev_memory_reserved_pages_get 4294967295
   EXPECT_EQ(smi.query("0000:43:00.0").ecc_since_boot.corrected, std::nullopt);
   EXPECT_EQ(smi.query("0000:43:00.0").retired_pages.value().of_any_cause, 2u);
   EXPECT_EQ(smi.query("0000:44:00.0").ecc_since_boot.uncorrected, 2u);
-  EXPECT_FALSE(
-      smi.query("0000:44:00.0").retired_pages.has_value());  // with a state that is not known
+  // Their state is unknown.
+  EXPECT_FALSE(smi.query("0000:44:00.0").retired_pages.has_value());
   expect_nothing(smi.query("0000:45:00.0"));
   EXPECT_EQ(smi.query("0000:46:00.0").name, "d");
 }

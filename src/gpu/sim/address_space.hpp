@@ -103,8 +103,8 @@ class AddressSpace {
   struct Segment {
     Address address = 0;
     uint64_t bytes = 0;
-    bool foreign =
-        false;  // not of this simulation: the driver passed over a hole, so something is in it
+    // Not of this simulation: the driver passed over a hole, so something is in it.
+    bool foreign = false;
     [[nodiscard]] bool touches(Address at, uint64_t count) const {
       return address < at + count && at < address + bytes;
     }
