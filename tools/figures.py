@@ -7,6 +7,7 @@ A table stands between the lines `<!-- figures: WHAT -->` and `<!-- end of figur
     metrics TYPE…    the metrics of these types, from `metric`
     dcgm             dcgm-exporter's names and vram's, from `dcgm`
     history          what the history keeps, from `history`
+    allocators       the allocators of replays, from src/replay/registry.cpp
 
 C++ is read just far enough for this: rows are braces with designators, and their texts are string literals.
 """
@@ -23,7 +24,8 @@ from typing import Any
 from source_files import ROOT
 
 FIGURES = ROOT / "src" / "watch" / "figures"
-DOCUMENTS = ("docs/json.md", "docs/metrics.md", "docs/history.md")
+ALLOCATORS = ROOT / "src" / "replay" / "registry.cpp"
+DOCUMENTS = ("docs/json.md", "docs/metrics.md", "docs/history.md", "docs/replay.md")
 REGION = re.compile(
     r"(?<=^<!-- figures: )(?P<what>[\w ]+)(?P<mark> -->\n)(?P<table>.*?)(?=^<!-- end of figures -->$)", re.M | re.S
 )
@@ -230,6 +232,15 @@ def history(tables: Tables) -> Iterator[tuple[str, ...]]:
         yield row["history"]["number"], f"`{row['history'].get('name', row['key'])}`", meaning
 
 
+def allocators(_tables: Tables) -> Iterator[tuple[str, ...]]:
+    yield "allocator", "what it is", "replay", "compared with"
+    text = ALLOCATORS.read_text(encoding="utf-8")
+    for match in re.finditer(r"\bPeer(?=\{\s*\.name)", text):
+        peer = Reader(text[match.end() :]).value()
+        kind = "approximate model" if peer["is_model"] == "true" else "exact emulation"
+        yield f"`{peer['name']}`", peer["summary"], kind, peer["model_note"]
+
+
 def table_of(tables: Tables, what: str) -> str:
     """A region's table as Markdown."""
     makers: dict[str, Callable[..., Iterator[tuple[str, ...]]]] = {
@@ -237,6 +248,7 @@ def table_of(tables: Tables, what: str) -> str:
         "metrics": metrics,
         "dcgm": dcgm,
         "history": history,
+        "allocators": allocators,
     }
     name, *arguments = what.split()
     head, *lines = makers[name](tables, *arguments)
@@ -273,7 +285,7 @@ def main() -> int:
             continue
         stale += 1
         if "--check" in sys.argv:
-            print(f"{name}: a table differs from src/watch/figures: run tools/figures.py")
+            print(f"{name}: a table differs from the source: run tools/figures.py")
         else:
             path.write_text(wanted, encoding="utf-8")
     print(

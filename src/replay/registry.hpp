@@ -37,7 +37,7 @@ struct Peer {
   std::string_view name;
   std::string_view summary;
   bool is_model = false;        // an approximation
-  std::string_view model_note;  // and the measurement that it was compared with
+  std::string_view model_note;  // what it was compared with
   std::span<const PeerKey> keys;
   // Checks keys and values; make() is called only with valid ones.
   Result<> (*check)(Settings settings);
