@@ -4,6 +4,7 @@
 #include "replay/peers/cuda_async.hpp"
 #include "replay/peers/cupy.hpp"
 #include "replay/peers/gmlake.hpp"
+#include "replay/peers/paddle.hpp"
 #include "replay/peers/rmm_pool.hpp"
 #include "replay/peers/tf_bfc.hpp"
 #include "replay/peers/torch_options.hpp"
@@ -84,6 +85,13 @@ std::span<const Peer> peers() {
            .check = check<parse_tf_bfc_settings>,
            .make = make_tf_bfc,
            .needs_capacity = tf_bfc_needs_capacity},
+      Peer{.name = "paddle",
+           .summary = "PaddlePaddle's auto_growth allocator",
+           .is_model = true,
+           .model_note = "the published source; not compared with a running PaddlePaddle",
+           .keys = paddle_keys(),
+           .check = check<parse_paddle_settings>,
+           .make = make_paddle},
       Peer{.name = "gmlake",
            .summary = "GMLake: PyTorch's allocator, which joins free blocks with virtual memory",
            .is_model = true,
