@@ -33,7 +33,7 @@ def test_a_product_keeps_a_workspace_for_each_thread(name: str) -> None:
     args = (tensor(4, 4), tensor(4, 4))
     [main] = kernels().allocations(Call(name, args, {}, ()))
     [backward] = kernels().allocations(Call(name, args, {}, (), thread=1))
-    assert main == Allocation(32 * MIB, "cuBLAS workspace", "with_context", False)
+    assert main == Allocation(32 * MIB, "cuBLAS workspace", "with_context", None)
     assert (backward.size_bytes, backward.purpose) == (32 * MIB, "cuBLAS workspace, thread 1")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from vram.dry import _cudnn
 from vram.dry._gpu import Gpu
 
 _ATEN = torch.ops.aten
@@ -240,6 +241,7 @@ class Choices:
         self.of: dict[Any, Any] = {
             _ATEN.scaled_dot_product_attention.default: Attention(gpu, torch_version),
             _ATEN._batch_norm_impl_index.default: batch_norm,
+            **_cudnn.recurrent(),
         }
         library: Any = torch.library
         self._library = library.Library("aten", "IMPL")

@@ -49,14 +49,15 @@ class Call:
 class Allocation:
     """An allocation that a call makes and does not return.
 
-    `freed` is "before_output", "after_output" (both: within the call) or "with_context": allocated by the first call for each device,
-    stream and purpose, and kept until the process ends.
+    `before_output` is the number of results that exist before it; None: all of them. `freed` is "before_output" (before the next
+    result), "after_output" (before the call ends) or "with_context": allocated by the first call for each device, stream and purpose,
+    and kept until the process ends.
     """
 
     size_bytes: int
     purpose: str
     freed: str
-    before_output: bool
+    before_output: int | None
 
 
 class InvalidRule(ValueError):
@@ -73,7 +74,7 @@ class Rule:
     size: CodeType
     condition: CodeType | None
     freed: str
-    before_output: bool
+    before_output: int | None
     per_thread: bool
     measured: bool
 
@@ -178,7 +179,7 @@ def _rule(entry: Mapping[str, Any], constants: set[str]) -> Rule:
         size=_formula(entry["bytes"], names),
         condition=_formula(entry["when"], names) if "when" in entry else None,
         freed=entry["freed"],
-        before_output=entry.get("before_output", False),
+        before_output=entry.get("before_output"),
         per_thread=entry.get("per_thread", False),
         measured=entry["measured"],
     )

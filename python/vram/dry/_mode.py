@@ -23,8 +23,9 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from vram.dry import _cudnn
 from vram.dry._choices import WHOLE, Choices
-from vram.dry._kernels import Call, Kernels
+from vram.dry._kernels import Allocation, Call, Kernels
 from vram.dry._sized import SIZED
 from vram.dry._storages import Storages
 from vram.dry._tape import Tape
@@ -40,6 +41,7 @@ _BIRTHS = {
     _ATEN.native_dropout.default: (1, 0),  # the mask first
     _ATEN._scaled_dot_product_cudnn_attention.default: (2, 3, 0, 1),  # of tensors only: seed and offset first
 }
+_HANDLED = {**SIZED, **_cudnn.HANDLED}
 _CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy"})
 _HAS_ACCELERATOR = torch._C._accelerator_getAccelerator if hasattr(torch._C, "_accelerator_getAccelerator") else None
 
@@ -71,8 +73,45 @@ class Streams(threading.local):
     current = 0
 
 
+class _Inside:
+    """What the kernels of one call allocate besides its results."""
+
+    def __init__(self, mode: DryMode, device: int, stream: int, wanted: tuple[Allocation, ...]) -> None:
+        self._mode, self._device, self._stream = mode, device, stream
+        self._wanted = list(wanted)
+        self._held: list[tuple[int, int]] = []  # address and size, until the call ends
+
+    def allocate_before(self, number: int) -> None:
+        """Allocate what comes before the result of this number."""
+        now = [each for each in self._wanted if each.before_output == number]
+        if now:
+            self._wanted = [each for each in self._wanted if each.before_output != number]
+            self._allocate(now)
+
+    def allocate_rest(self) -> None:
+        wanted, self._wanted = self._wanted, []
+        self._allocate(wanted)
+
+    def _allocate(self, wanted: list[Allocation]) -> None:
+        short: list[tuple[int, int]] = []
+        for each in wanted:
+            address = self._mode.allocate_inside(self._device, self._stream, each)
+            if each.freed != "with_context":
+                (short if each.freed == "before_output" else self._held).append((address, each.size_bytes))
+        self._free(short)
+
+    def free(self) -> None:
+        self._free(self._held)
+
+    def _free(self, held: list[tuple[int, int]]) -> None:
+        for address, size_bytes in held:
+            self._mode.tape.free(self._device, address, size_bytes, self._stream)
+
+
 class DryMode(TorchDispatchMode):
     """The mode of one dry run. It sees operators below autograd and autocast, from every thread that inherits it."""
+
+    leaves = staticmethod(leaves)
 
     def __init__(self, tape: Tape, kernels: Kernels, values: Values, choices: Choices) -> None:
         super().__init__()
@@ -82,7 +121,7 @@ class DryMode(TorchDispatchMode):
         self.streams = Streams()
         self.unknown_operators: dict[str, str] = {}  # name: the line that used it first
         self.values = values
-        self._tape, self._kernels = tape, kernels
+        self.tape, self._kernels = tape, kernels
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
         self._owners_of_one = (0, 0)
@@ -105,7 +144,7 @@ class DryMode(TorchDispatchMode):
         if func is _ATEN._to_copy.default and self._is_own_answer(args[0], kwargs):
             return args[0]
         if func is _ATEN.add.Tensor and self._accumulates(args, kwargs):
-            return self._pretend(_ATEN.add_.Tensor, args, kwargs)
+            return self.pretend(_ATEN.add_.Tensor, args, kwargs)
         if func is _ATEN._local_scalar_dense.default:
             return self.read_item(args[0], str(func))
         if func._schema.is_mutable and self._writes_to_real(func, args):
@@ -114,8 +153,8 @@ class DryMode(TorchDispatchMode):
             parts = self._decomposed(func, args, kwargs)
             if parts is not NotImplemented:
                 return parts
-        sized = SIZED.get(func)
-        return self._pretend(func, args, kwargs) if sized is None else sized(self, self.values, func, args, kwargs)
+        handle = _HANDLED.get(func)
+        return self.pretend(func, args, kwargs) if handle is None else handle(self, self.values, func, args, kwargs)
 
     def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """In inference mode, operators arrive that PyTorch otherwise decomposes above."""
@@ -130,15 +169,15 @@ class DryMode(TorchDispatchMode):
     def _from_real(self, func: Any, tensors: list[Any], args: Any, kwargs: Any) -> Any:
         device = kwargs.get("device")
         if device is not None and torch.device(device).type == "cuda":
-            return self._pretend(func, args, kwargs)
+            return self.pretend(func, args, kwargs)
         if tensors or func.name() in _CREATE:
-            return self._compute(func, args, kwargs)
-        made = self._fake(func, args, kwargs)  # from nothing
+            return self.compute(func, args, kwargs)
+        made = self.fake(func, args, kwargs)  # from nothing
         sizes = [out.untyped_storage().nbytes() for out in leaves(made)]
-        return made if sizes and min(sizes) > _MAX_REAL_BYTES else self._compute(func, args, kwargs)
+        return made if sizes and min(sizes) > _MAX_REAL_BYTES else self.compute(func, args, kwargs)
 
     @staticmethod
-    def _compute(func: Any, args: Any, kwargs: Any) -> Any:
+    def compute(func: Any, args: Any, kwargs: Any) -> Any:
         mode = torch._C._unset_dispatch_mode(_FAKE)
         try:
             return func(*args, **kwargs)
@@ -160,7 +199,7 @@ class DryMode(TorchDispatchMode):
 
     # ------------------------------------------------------------------------------------------ fake tensors
 
-    def _fake(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def fake(self, func: Any, args: Any, kwargs: Any) -> Any:
         try:
             return func(*args, **kwargs)
         except (fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException):
@@ -171,12 +210,10 @@ class DryMode(TorchDispatchMode):
                 f"torch.library.register_fake('{func.name()}'), or leave the operator out of the dry run ({error})"
             ) from error
 
-    def _pretend(self, func: Any, args: Any, kwargs: Any) -> Any:
-        result = self._fake(func, args, kwargs)
+    def pretend(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = self.fake(func, args, kwargs)
         self.account(func, args, kwargs, tuple(leaves(result)))
         return result
-
-    pretend = _pretend
 
     def account(self, func: Any, args: Any, kwargs: Any, outputs: tuple[Any, ...]) -> None:
         """Put the memory of a call on the tape: its results, and what its kernels allocate in addition."""
@@ -184,47 +221,42 @@ class DryMode(TorchDispatchMode):
         if not on_gpu and not any(is_on_gpu(tensor) for tensor in leaves(args)):
             return
         stream = self.streams.current
-        fresh = []
-        order = _BIRTHS.get(func, ())
-        for tensor in [on_gpu[index] for index in order] if len(order) == len(on_gpu) else on_gpu:
-            storage = tensor.untyped_storage()
-            if self.storages.knows(storage):
-                self.storages.update(storage)
-            else:
-                fresh.append((storage, tensor.fake_device.index))
         device = next((t.fake_device.index for t in (*on_gpu, *leaves(args)) if is_on_gpu(t)), 0)
         name = str(func)
         if not self._kernels.is_known(name) and name not in self.unknown_operators:
             self.unknown_operators[name] = users_line()
-        thread = (
-            0 if torch._C._current_graph_task_id() == -1 else 1
-        )  # on a GPU, backward runs on a thread of autograd's
-        inside = self._kernels.allocations(Call(name, args, kwargs, outputs, stream, thread))
-        early = [self._allocate(device, stream, each) for each in inside if each.before_output]
-        self._free(device, stream, early, "before_output")
-        for storage, index in fresh:
-            if not self.storages.knows(storage):  # two results may share one
-                self.storages.add(storage, index, stream)
-        late = [self._allocate(device, stream, each) for each in inside if not each.before_output]
-        self._free(device, stream, early + late, "after_output")
+        # On a GPU, backward runs on a thread of autograd's.
+        thread = 0 if torch._C._current_graph_task_id() == -1 else 1
+        inside = _Inside(
+            self, device, stream, self._kernels.allocations(Call(name, args, kwargs, outputs, stream, thread))
+        )
+        order = _BIRTHS.get(func, ())
+        try:
+            for number, tensor in enumerate([on_gpu[i] for i in order] if len(order) == len(on_gpu) else on_gpu):
+                inside.allocate_before(number)
+                storage = tensor.untyped_storage()
+                if self.storages.knows(storage):
+                    self.storages.update(storage)
+                else:
+                    self.storages.add(storage, tensor.fake_device.index, stream)
+            inside.allocate_rest()
+        finally:
+            inside.free()
 
-    def _allocate(self, device: int, stream: int, inside: Any) -> tuple[Any, int]:
+    def allocate_inside(self, device: int, stream: int, inside: Allocation) -> int:
+        """Return the address of what a kernel allocates."""
         if inside.freed != "with_context":
-            return inside, self._tape.allocate(device, inside.size_bytes, stream)
+            return self.tape.allocate(device, inside.size_bytes, stream)
         key = (device, stream, inside.purpose)
         address, size_bytes = self._kept.get(key, (0, 0))
         if inside.size_bytes > size_bytes:
             if size_bytes:
-                self._tape.free(device, address, size_bytes, stream)
-            address = self._tape.allocate(device, inside.size_bytes, stream)
-            self._tape.name(device, address, inside.size_bytes, inside.purpose, "workspace")
+                del self._kept[key]
+                self.tape.free(device, address, size_bytes, stream)
+            address = self.tape.allocate(device, inside.size_bytes, stream)
+            self.tape.name(device, address, inside.size_bytes, inside.purpose, "workspace")
             self._kept[key] = (address, inside.size_bytes)
-        return inside, address
-
-    def _free(self, device: int, stream: int, allocated: list[tuple[Any, int]], when: str) -> None:
-        for inside, address in allocated:
-            if inside.freed == when:
-                self._tape.free(device, address, inside.size_bytes, stream)
+        return address
 
     def read_item(self, tensor: Any, operator: str) -> Any:
         """Return what item() answers."""

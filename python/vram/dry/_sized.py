@@ -71,7 +71,17 @@ def _repeat_interleave(mode: Any, values: Any, func: Any, args: Any, kwargs: Any
     return _made(mode, func, args, kwargs, _empty(args[0], size))
 
 
+def _pack(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """The lengths of sequences are on the CPU, where they have values."""
+    tensor, lengths = args[0], mode.compute(torch.Tensor.tolist, args[1:2], {})
+    steps = [sum(length > step for length in lengths) for step in range(max(lengths))]
+    data = torch.empty((sum(lengths), *tensor.shape[2:]), dtype=tensor.dtype, device=tensor.device)
+    mode.account(func, args, kwargs, (data,))
+    return data, mode.compute(torch.tensor, (steps,), {})
+
+
 SIZED: dict[Any, Sized] = {
+    _ATEN._pack_padded_sequence.default: _pack,
     _ATEN.nonzero.default: _nonzero,
     _ATEN.masked_select.default: _masked_select,
     _ATEN.index.Tensor: _index,

@@ -1,0 +1,191 @@
+"""Operators of cuDNN whose results PyTorch's fake kernels do not describe as they are on a GPU.
+
+What is known of the sizes comes from recordings of one H200 (PyTorch 2.11); docs/dry-run.md says which.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import torch
+
+from vram.dry._patches import Patches
+
+_ATEN = torch.ops.aten
+RELU, TANH, LSTM, GRU = range(4)
+# Values that a layer keeps for its backward, in multiples of its hidden size: the activations of its gates and what they need.
+_KEPT = {RELU: 2, TANH: 2, LSTM: 5, GRU: 6}
+_RESERVE_HEADER = 256
+
+
+def is_acceptable(tensor: Any) -> bool:
+    """Whether cuDNN's recurrent layers take it."""
+    dtypes = (torch.float16, torch.float32, torch.float64)
+    return (
+        tensor.device.type == "cuda" and torch.backends.cudnn.enabled and tensor.dtype in dtypes and tensor.numel() > 0
+    )
+
+
+# ------------------------------------------------------------------------------------------------ recurrent layers
+
+
+def _is_flat(weights: Any) -> bool:
+    """Whether the weights lie one behind the other in one storage, as cuDNN wants them."""
+    end = weights[0].storage_offset()
+    for weight in weights:
+        if weight.untyped_storage()._cdata != weights[0].untyped_storage()._cdata or weight.storage_offset() != end:
+            return False
+        end += weight.numel()
+    return True
+
+
+def flatten(layer: Any) -> None:
+    """torch.nn.RNNBase.flatten_parameters(): move the weights into one storage."""
+    weights = layer._flat_weights
+    if not weights or any(not isinstance(weight, torch.Tensor) for weight in weights):
+        return
+    if any(not is_acceptable(weight) or weight.dtype != weights[0].dtype for weight in weights) or _is_flat(weights):
+        return
+    with torch.no_grad():
+        buffer = torch.zeros(
+            sum(weight.numel() for weight in weights), dtype=weights[0].dtype, device=weights[0].device
+        )
+        offset = 0
+        for weight in weights:
+            weight.data = buffer[offset : offset + weight.numel()].view(weight.shape)
+            offset += weight.numel()
+
+
+def _run(
+    x: Any, batch_sizes: Any, hx: Any, cx: Any, weights: Any, has_biases: bool, mode: int, layers: int, dropout: float,
+    train: bool, bidirectional: bool, batch_first: bool,
+) -> Any:  # fmt: skip
+    hidden = hx.size(2) if cx is None else cx.size(2)
+    projected = 0 if hx.size(2) == hidden else hx.size(2)
+    is_flat = _is_flat(weights)
+    if torch.is_autocast_enabled("cuda"):  # copies of the weights, which lie one behind the other
+        dtype = torch.get_autocast_dtype("cuda")
+        x, hx, cx = (None if each is None else each.to(dtype) for each in (x, hx, cx))
+        weights, is_flat = [weight.to(dtype) for weight in weights], True
+    buffer = weights[0].detach() if is_flat else None
+    sizes = [] if batch_sizes is None else batch_sizes.tolist()
+    return _ATEN._cudnn_rnn(
+        x, list(weights), (4 if has_biases else 2) + bool(projected), buffer, hx, cx, mode, hidden, projected, layers, batch_first,
+        dropout, train, bidirectional, sizes, None,
+    )  # fmt: skip
+
+
+def recurrent() -> dict[Any, Callable[..., Any]]:
+    """Return what aten::lstm, aten::gru and aten::rnn do on a GPU: one call of cuDNN for all layers."""
+
+    def padded(overload: Any, mode: int) -> Callable[..., Any]:
+        def run(x: Any, hidden: Any, weights: Any, has_biases: bool, layers: int, *rest: Any) -> Any:
+            if not is_acceptable(x):
+                return overload.decompose(x, hidden, weights, has_biases, layers, *rest)
+            hx, cx = hidden if mode == LSTM else (hidden, None)
+            output, hy, cy, *_ = _run(x, None, hx, cx, weights, has_biases, mode, layers, *rest)
+            return (output, hy, cy) if mode == LSTM else (output, hy)
+
+        return run
+
+    def packed(overload: Any, mode: int) -> Callable[..., Any]:
+        def run(
+            data: Any, batch_sizes: Any, hidden: Any, weights: Any, has_biases: bool, layers: int, *rest: Any
+        ) -> Any:
+            if not is_acceptable(data):
+                return overload.decompose(data, batch_sizes, hidden, weights, has_biases, layers, *rest)
+            hx, cx = hidden if mode == LSTM else (hidden, None)
+            output, hy, cy, *_ = _run(data, batch_sizes, hx, cx, weights, has_biases, mode, layers, *(*rest, False))
+            return (output, hy, cy) if mode == LSTM else (output, hy)
+
+        return run
+
+    found: dict[Any, Callable[..., Any]] = {}
+    for operator, mode in ((_ATEN.lstm, LSTM), (_ATEN.gru, GRU), (_ATEN.rnn_tanh, TANH), (_ATEN.rnn_relu, RELU)):
+        found[operator.input] = padded(operator.input, mode)
+        found[operator.data] = packed(operator.data, mode)
+    return found
+
+
+def reserve_bytes(mode: int, values: int, hidden: int, layers: int, directions: int, element_bytes: int) -> int:
+    """Return what cuDNN keeps from the forward to the backward; `values` are the steps of all sequences of the batch."""
+    kept = directions * (layers * _KEPT[mode] + layers - 1)
+    return _RESERVE_HEADER + element_bytes * values * hidden * kept
+
+
+def _steps_first(x: Any, width: int, batch_first: bool) -> Any:
+    """A tensor like the input, with values of `width`: cuDNN writes step by step also if the batch is the first dimension."""
+    if not batch_first:
+        return x.new_empty((*x.shape[:-1], width))
+    batch, steps, _ = x.shape
+    return x.new_empty((steps, batch, width)).transpose(0, 1)
+
+
+def _rnn(
+    x: Any, weight: Any, _stride: int, weight_buf: Any, hx: Any, cx: Any, mode: int, hidden: int, projected: int, layers: int,
+    batch_first: bool, _dropout: float, train: bool, bidirectional: bool, batch_sizes: Any, *_rest: Any,
+) -> Any:  # fmt: skip
+    directions = 2 if bidirectional else 1
+    output = _steps_first(x, (projected or hidden) * directions, batch_first and not batch_sizes)
+    values = math.prod(x.shape[:-1])
+    reserve = reserve_bytes(mode, values, hidden, layers, directions, x.dtype.itemsize) if train else 0
+    buffer = x.new_empty(sum(each.numel() for each in weight)) if weight_buf is None else weight_buf
+    return (
+        output,
+        torch.empty_like(hx),
+        x.new_empty(0) if cx is None else torch.empty_like(cx),
+        x.new_empty(reserve, dtype=torch.uint8),
+        buffer,
+    )
+
+
+def _rnn_backward(x: Any, weight: Any, _stride: int, _weight_buf: Any, hx: Any, cx: Any, *rest: Any) -> Any:
+    batch_first, batch_sizes, output_mask = rest[8], rest[12], rest[-1]
+    buffer, offset, gradients = x.new_empty(sum(each.numel() for each in weight)), 0, []
+    for each in weight:
+        gradients.append(buffer[offset : offset + each.numel()].view(each.shape))
+        offset += each.numel()
+    return (
+        _steps_first(x, x.size(-1), batch_first and not batch_sizes),
+        torch.empty_like(hx, memory_format=torch.contiguous_format),
+        None if cx is None else torch.empty_like(cx, memory_format=torch.contiguous_format),
+        gradients if output_mask[3] else [],
+    )
+
+
+# ------------------------------------------------------------------------------------------------ attention, batch normalization
+
+
+def _handled(make: Callable[..., Any]) -> Any:
+    """A handler for DryMode: results by `make`, memory by the rules of kernels."""
+
+    def handle(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        result = make(*args, **kwargs)
+        mode.account(func, args, kwargs, tuple(mode.leaves(result)))
+        return result
+
+    return handle
+
+
+def _attention(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """Without gradients, cuDNN's attention allocates no sums of exponentials; PyTorch's fake kernel returns them always."""
+    if args[4]:
+        return mode.pretend(func, args, kwargs)
+    output, sums, *rest = mode.fake(func, args, kwargs)
+    result = (output, sums.new_empty(0), *rest)
+    mode.account(func, args, kwargs, tuple(mode.leaves(result)))
+    return result
+
+
+HANDLED: dict[Any, Any] = {
+    _ATEN._cudnn_rnn.default: _handled(_rnn),
+    _ATEN._cudnn_rnn_backward.default: _handled(_rnn_backward),
+    _ATEN._scaled_dot_product_cudnn_attention.default: _attention,
+}
+
+
+def put_in_place(patches: Patches) -> None:
+    patches.put(torch.nn.RNNBase, "flatten_parameters", flatten)

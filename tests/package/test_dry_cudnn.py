@@ -1,0 +1,112 @@
+"""What cuDNN allocates: recurrent layers as recorded on an H200 (PyTorch 2.11), attention without gradients."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from vram.dry import _tape, dry_run
+
+# Recorded with nn.LSTM(512, 1024, 2, batch_first=True), 16 sequences of 46 steps: bytes of each allocation.
+FORWARD = [1507328, 3014656, 131072, 131072, 93389184, 33161472]
+BACKWARD = [131072, 131072, 1507328, 1507328, 131072, 3014656, 93389184, 131072, 58785792, 93389184]
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    found: list[int] = []
+    allocate = _tape.Tape.allocate
+
+    def allocated(tape: _tape.Tape, device: int, size_bytes: int, stream: int) -> int:
+        found.append(size_bytes)
+        return allocate(tape, device, size_bytes, stream)
+
+    monkeypatch.setattr(_tape.Tape, "allocate", allocated)
+    return found
+
+
+def test_an_lstm_allocates_what_was_recorded(tmp_path: Path, sizes: list[int]) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        layer = nn.LSTM(512, 1024, 2, batch_first=True).cuda()
+        x = torch.empty(16, 46, 512, device="cuda", requires_grad=True)
+        states = torch.empty(2, 2, 16, 1024, device="cuda")
+        requested = torch.cuda.memory_stats()["requested_bytes.all.current"]
+        assert requested == 58785792 + x.nbytes + states.nbytes, "one buffer has all weights"
+        sizes.clear()
+        output, _ = layer(x, (states[0], states[1]))
+        assert [size for size in sizes if size] == FORWARD
+        gradient = torch.empty_like(output)
+        sizes.clear()
+        output.backward(gradient)
+        copied = [x.nbytes]  # a leaf wants its gradient in its own layout
+        assert sorted(size for size in sizes if size) == sorted(BACKWARD + copied)
+        assert layer.weight_hh_l1.grad is not None
+        assert layer.weight_hh_l1.grad.shape == (4096, 1024)
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.RNN])
+def test_other_recurrent_layers_run_in_one_call(kind: Any, tmp_path: Path, sizes: list[int]) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        layer = kind(64, 128, 2, bidirectional=True).cuda()
+        x = torch.empty(10, 4, 64, device="cuda")
+        sizes.clear()
+        output, last = layer(x)
+        assert (output.shape, last.shape) == ((10, 4, 256), (4, 4, 128))
+        assert len([size for size in sizes if size]) == 5, "the first state, output, last state, workspace, reserve"
+        output.sum().backward()
+        assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
+def test_a_packed_batch(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        layer = nn.LSTM(64, 128).cuda()
+        packed = nn.utils.rnn.pack_padded_sequence(torch.empty(9, 3, 64, device="cuda"), torch.tensor([9, 5, 2]))
+        output, _ = layer(packed)
+        assert output.data.shape == (16, 128)
+        padded, lengths = nn.utils.rnn.pad_packed_sequence(output)
+        assert (padded.shape, lengths.tolist()) == ((9, 3, 128), [9, 5, 2])
+
+
+def test_without_cudnn_the_cells_run_one_by_one(tmp_path: Path, sizes: list[int]) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"), torch.backends.cudnn.flags(enabled=False):
+        layer = nn.LSTM(64, 128).cuda()
+        sizes.clear()
+        assert layer(torch.empty(10, 4, 64, device="cuda"))[0].shape == (10, 4, 128)
+    assert len(sizes) > 20
+
+
+def test_evaluation_keeps_nothing(tmp_path: Path, sizes: list[int]) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"), torch.no_grad():
+        layer = nn.GRU(64, 128).cuda().eval()
+        sizes.clear()
+        layer(torch.empty(10, 4, 64, device="cuda"))
+    assert len([size for size in sizes if size]) == 5, "the input, the first state, output, last state, workspace"
+
+
+def test_autocast_computes_in_half_precision(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        layer = nn.LSTM(64, 128).cuda()
+        with torch.autocast("cuda", torch.float16):
+            output, _ = layer(torch.empty(10, 4, 64, device="cuda"))
+        assert output.dtype == torch.float16
+        output.float().sum().backward()
+        assert layer.weight_ih_l0.grad is not None
+        assert layer.weight_ih_l0.grad.dtype == torch.float32
+
+
+def test_attention_without_gradients_keeps_no_sums(tmp_path: Path, sizes: list[int]) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace", torch_version="2.11.0"):
+        q = torch.empty(2, 4, 128, 64, device="cuda", dtype=torch.bfloat16)
+        sizes.clear()
+        functional.scaled_dot_product_attention(q, q, q)
+        without = list(sizes)
+        sizes.clear()
+        functional.scaled_dot_product_attention(q.requires_grad_(), q, q)
+    assert (2 * 4 * 128 * 4 in sizes, 2 * 4 * 128 * 4 in without) == (True, False)
