@@ -119,3 +119,39 @@ def test_a_model_from_before_moves_too(tmp_path: Path) -> None:
         model.cuda()
         assert model.weight is weight
         assert model(torch.ones(2, 16, device="cuda")).device.type == "cuda"
+
+
+def test_a_memory_fraction_is_a_limit(tmp_path: Path) -> None:
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace"):
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction((100 << 20) / total)
+        kept = [torch.empty(20 << 20, dtype=torch.uint8, device="cuda") for _ in range(4)]
+        with pytest.raises(torch.OutOfMemoryError, match=r"CUDA out of memory. Tried to allocate 40.* MiB"):
+            torch.empty(40 << 20, dtype=torch.uint8, device="cuda")
+        kept.pop()
+        kept.pop()
+        torch.empty(40 << 20, dtype=torch.uint8, device="cuda")  # after what is unused went back
+        stats = torch.cuda.memory_stats()
+        assert (stats["num_ooms"], stats["num_alloc_retries"]) == (1, 2)
+        assert stats["reserved_bytes.all.current"] == 80 << 20
+        torch.cuda.empty_cache()
+        assert torch.cuda.memory_reserved() == torch.cuda.memory_allocated() == 40 << 20
+        assert 80 << 20 <= torch.cuda.max_memory_reserved() <= 100 << 20
+
+
+def test_programs_handle_the_end_of_the_memory(tmp_path: Path) -> None:
+    def largest() -> int:
+        for gib in (30, 22, 10):
+            try:
+                torch.empty(gib << 30, dtype=torch.uint8, device="cuda")
+            except torch.OutOfMemoryError:
+                continue
+            return gib
+        return 0
+
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace"):
+        assert largest() == 30
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace", raise_oom=True):
+        assert largest() == 22
+    with pytest.raises(torch.OutOfMemoryError), dry_run("24GiB", path=tmp_path / "dry.vtrace", raise_oom=True):
+        torch.empty(30 << 30, dtype=torch.uint8, device="cuda")

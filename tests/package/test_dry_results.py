@@ -92,6 +92,23 @@ def test_fits(tmp_path: Path) -> None:
     assert not DryRunFits(0.99, 1, 1)
 
 
+def test_requests_that_failed_are_not_counted(tmp_path: Path) -> None:
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace", raise_oom=True) as run:
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(30 << 30, dtype=torch.uint8, device="cuda")
+        kept = torch.empty(2 << 30, dtype=torch.uint8, device="cuda")
+    del kept
+    assert 2 << 30 <= run.peak.reserved_bytes < 3 << 30
+    assert run.fits
+
+
+def test_a_run_that_ends_out_of_memory_does_not_fit(tmp_path: Path) -> None:
+    run = dry_run("24GiB", path=tmp_path / "dry.vtrace", raise_oom=True)
+    with pytest.raises(torch.OutOfMemoryError), run:
+        torch.empty(30 << 30, dtype=torch.uint8, device="cuda")
+    assert not run.fits
+
+
 def test_what_holds_the_memory(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     modules = run.by_module()

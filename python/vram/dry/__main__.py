@@ -89,7 +89,12 @@ def main(arguments: list[str]) -> int:
             allocator=options.allocator,
             world_size=options.world_size,
         )
-        _run_script(run, options.script, options.arguments, options.steps)
+        try:
+            _run_script(run, options.script, options.arguments, options.steps)
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":
+                raise
+            print(f"the script ran out of memory: {error}", file=sys.stderr)
         print(json.dumps(_result(run), indent=2) if options.json else str(run))
         return 0 if run.fits else 1
     except (VramError, ValueError) as error:

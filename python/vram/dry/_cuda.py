@@ -18,6 +18,7 @@ import torch
 from vram.dry._gpu import Gpu
 from vram.dry._mode import Streams
 from vram.dry._patches import Patches
+from vram.dry._placement import Counter
 from vram.dry._tape import Tape
 
 _numbers = itertools.count(1)  # of the streams
@@ -125,42 +126,49 @@ def _properties(gpu: Gpu) -> SimpleNamespace:
 
 
 def _memory(gpu: Gpu, tape: Tape, context_bytes: int) -> dict[str, Any]:
-    def allocated(device: Any = None) -> int:
-        return tape.counters[_index(device)].allocated_bytes
-
-    def peak(device: Any = None) -> int:
-        return tape.counters[_index(device)].peak_bytes
-
-    def reserved(device: Any = None) -> int:
-        return tape.placements[_index(device)].reserved_bytes
+    def counters(device: Any) -> dict[str, Counter]:
+        placement = tape.placement(_index(device))
+        return {"requested": placement.requested, "allocated": placement.allocated, "reserved": placement.reserved}
 
     def reset(device: Any = None) -> None:
-        counter = tape.counters[_index(device)]
-        counter.peak_bytes = counter.allocated_bytes
+        for counter in counters(device).values():
+            counter.peak = counter.now
 
     def info(device: Any = None) -> tuple[int, int]:
-        return max(0, gpu.total_bytes - context_bytes - reserved(device)), gpu.total_bytes
+        return max(0, gpu.total_bytes - context_bytes - counters(device)["reserved"].now), gpu.total_bytes
 
     def stats(device: Any = None) -> dict[str, int]:
-        both = {"current": allocated(device), "peak": peak(device)}
-        kinds = ("allocated_bytes", "active_bytes", "requested_bytes")
-        figures = {f"{kind}.all.{when}": value for kind in kinds for when, value in both.items()}
-        held = reserved(device)
+        found = counters(device)
+        found["active"] = found["allocated"]
+        placement = tape.placement(_index(device))
         return {
-            **figures,
-            "reserved_bytes.all.current": held,
-            "reserved_bytes.all.peak": held,
-            "num_alloc_retries": 0,
-            "num_ooms": 0,
+            **{f"{kind}_bytes.all.current": counter.now for kind, counter in found.items()},
+            **{f"{kind}_bytes.all.peak": counter.peak for kind, counter in found.items()},
+            "num_alloc_retries": placement.retries,
+            "num_ooms": placement.ooms,
         }
 
+    def set_fraction(fraction: float, device: Any = None) -> None:
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+        allowed = int(fraction * gpu.total_bytes)
+        tape.placement(_index(device)).limit_bytes = (
+            allowed if tape.limit_bytes is None else min(allowed, tape.limit_bytes)
+        )
+
+    def reserved(device: Any = None) -> int:
+        return counters(device)["reserved"].now
+
+    def max_reserved(device: Any = None) -> int:
+        return counters(device)["reserved"].peak
+
     return {
-        "memory_allocated": allocated,
+        "memory_allocated": lambda device=None: counters(device)["allocated"].now,
         "memory_reserved": reserved,
         "memory_cached": reserved,
-        "max_memory_allocated": peak,
-        "max_memory_reserved": reserved,
-        "max_memory_cached": reserved,
+        "max_memory_allocated": lambda device=None: counters(device)["allocated"].peak,
+        "max_memory_reserved": max_reserved,
+        "max_memory_cached": max_reserved,
         "reset_peak_memory_stats": reset,
         "reset_max_memory_allocated": reset,
         "reset_max_memory_cached": reset,
@@ -168,10 +176,10 @@ def _memory(gpu: Gpu, tape: Tape, context_bytes: int) -> dict[str, Any]:
         "mem_get_info": info,
         "memory_stats": stats,
         "memory_summary": lambda *_arguments, **_named: "a dry run has no caching allocator\n",
-        "empty_cache": lambda: None,
+        "empty_cache": tape.empty_cache,
         "_record_memory_history": _nothing,
         "_dump_snapshot": _nothing,
-        "set_per_process_memory_fraction": lambda _fraction, _device=None: None,
+        "set_per_process_memory_fraction": set_fraction,
     }
 
 
@@ -308,6 +316,7 @@ def put_in_place(patches: Patches, gpu: Gpu, count: int, context_bytes: int, tap
             "current_device_index": everything["current_device"],
             "set_device_index": everything["set_device"],
             "synchronize": lambda _device=None: None,
+            "empty_cache": tape.empty_cache,
             "current_stream": everything["current_stream"],
             "set_stream": everything["set_stream"],
         },

@@ -1,16 +1,18 @@
-"""Where PyTorch's caching allocator puts blocks, with its default settings, on a GPU that never runs out of memory.
+"""Where PyTorch's caching allocator puts blocks, with its default settings.
 
 The trace of a dry run has these addresses and segments, so that it can be read like any recording. Replays compute what other
-settings and a limited GPU change; for the default settings they must agree with this, call by call, which a test checks.
+settings change; for the default settings they must agree with this, call by call, which a test checks.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 
+BLOCK_BYTES = 512  # what sizes are rounded to
 _MIB = 1 << 20
-BLOCK_BYTES = 512  # what PyTorch's allocator rounds sizes to
 _MAX_SMALL, _SMALL_SEGMENT = _MIB, 2 * _MIB
 _MIN_OWN_SEGMENT, _LARGE_SEGMENT, _SEGMENT_STEP = 10 * _MIB, 20 * _MIB, 2 * _MIB
 _FIRST_ADDRESS = 1 << 40
@@ -22,44 +24,99 @@ def _round_up(size: int, step: int) -> int:
     return -(-size // step) * step
 
 
+@dataclass(frozen=True)
+class Segment:
+    """Memory that the allocator takes from the device, or returns."""
+
+    address: int
+    size_bytes: int
+    stream: int
+
+
+class Counter:
+    """Bytes now and at their peak."""
+
+    def __init__(self) -> None:
+        self.now = self.peak = 0
+
+    def add(self, size_bytes: int) -> None:
+        self.now += size_bytes
+        self.peak = max(self.peak, self.now)
+
+
+class NoMemory(Exception):
+    """A request does not fit below the limit, and nothing is left to return."""
+
+    def __init__(self, limit_bytes: int, left_bytes: int) -> None:
+        super().__init__(limit_bytes, left_bytes)
+        self.limit_bytes, self.left_bytes = limit_bytes, left_bytes
+
+
 class _Block:
-    __slots__ = ("address", "is_free", "next", "pool", "previous", "size")
+    __slots__ = ("address", "is_free", "next", "pool", "previous", "requested", "size")
 
     def __init__(self, pool: Pool, address: int, size: int) -> None:
-        self.pool, self.address, self.size = pool, address, size
+        self.pool, self.address, self.size, self.requested = pool, address, size, 0
         self.is_free = False
         self.previous: _Block | None = None
         self.next: _Block | None = None
 
 
 class Placement:
-    """The memory of one device."""
+    """The memory of one device.
 
-    def __init__(self) -> None:
-        self.reserved_bytes = 0
+    Args:
+        on_taken: Called for each segment that is taken from the device.
+        on_returned: Called for each one that is returned.
+        limit_bytes: What all segments may have together; None: anything.
+
+    Attributes:
+        requested, allocated, reserved: What PyTorch counts by these names.
+        retries: How often everything unused was returned because a request did not fit below the limit.
+        ooms: How often that did not suffice.
+    """
+
+    def __init__(
+        self,
+        on_taken: Callable[[Segment], None],
+        on_returned: Callable[[Segment], None],
+        limit_bytes: int | None = None,
+    ) -> None:
+        self.limit_bytes = limit_bytes
+        self.requested, self.allocated, self.reserved = Counter(), Counter(), Counter()
+        self.retries = self.ooms = 0
+        self._on_taken, self._on_returned = on_taken, on_returned
         self._next_address = _FIRST_ADDRESS
         self._blocks: dict[int, _Block] = {}
         self._free: dict[Pool, list[tuple[int, int]]] = defaultdict(list)  # size and address, sorted
 
-    def allocate(self, size_bytes: int, stream: int) -> tuple[int, tuple[int, int] | None]:
-        """Return the address of a new block; and address and size of the segment that was taken for it, if one was."""
+    def allocate(self, size_bytes: int, stream: int) -> int:
+        """Return the address of a new block.
+
+        Raises:
+            NoMemory: There is a limit, and the block does not fit below it.
+        """
         size = _round_up(size_bytes, BLOCK_BYTES)
         pool = (stream, size <= _MAX_SMALL)
-        free, segment = self._free[pool], None
+        free = self._free[pool]
         found = bisect_left(free, (size, 0))
         if found < len(free):
             block = self._blocks[free.pop(found)[1]]
             block.is_free = False
         else:
             block = self._take_segment(pool, size)
-            segment = (block.address, block.size)
         left = block.size - size
         if left >= BLOCK_BYTES if pool[1] else left > _MAX_SMALL:
             self._split(block, size)
-        return block.address, segment
+        block.requested = size_bytes
+        self.requested.add(size_bytes)
+        self.allocated.add(block.size)
+        return block.address
 
     def free(self, address: int) -> None:
         block = self._blocks[address]
+        self.requested.add(-block.requested)
+        self.allocated.add(-block.size)
         for neighbor in (block.previous, block.next):
             if neighbor is not None and neighbor.is_free:
                 free = self._free[neighbor.pool]
@@ -69,6 +126,20 @@ class Placement:
         block.is_free = True
         insort(self._free[block.pool], (block.size, block.address))
 
+    def empty_cache(self) -> None:
+        """Return the segments without blocks in use: those of large requests first, each kind by stream and size."""
+        for pool in sorted(self._free, key=lambda pool: (pool[1], pool[0])):
+            kept = []
+            for size, address in self._free[pool]:
+                block = self._blocks[address]
+                if block.previous is None and block.next is None:
+                    del self._blocks[address]
+                    self.reserved.add(-size)
+                    self._on_returned(Segment(address, size, pool[0]))
+                else:
+                    kept.append((size, address))
+            self._free[pool] = kept
+
     def _take_segment(self, pool: Pool, size: int) -> _Block:
         if pool[1]:
             taken = _SMALL_SEGMENT
@@ -76,9 +147,17 @@ class Placement:
             taken = _LARGE_SEGMENT
         else:
             taken = _round_up(size, _SEGMENT_STEP)
+        limit = self.limit_bytes
+        if limit is not None and self.reserved.now + taken > limit:
+            self.empty_cache()
+            self.retries += 1
+            if self.reserved.now + taken > limit:
+                self.ooms += 1
+                raise NoMemory(limit, max(0, limit - self.reserved.now))
         block = self._blocks[self._next_address] = _Block(pool, self._next_address, taken)
         self._next_address += taken + _SEGMENT_STEP  # segments are no neighbors
-        self.reserved_bytes += taken
+        self.reserved.add(taken)
+        self._on_taken(Segment(block.address, taken, pool[0]))
         return block
 
     def _split(self, block: _Block, size: int) -> None:

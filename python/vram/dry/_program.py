@@ -18,11 +18,20 @@ def _run(*arguments: str) -> str:
     return done.stdout
 
 
-def replay(trace: Path, allocator: str, *, finds_capacity: bool = False) -> dict[str, Any]:
-    """Return the result of replaying a trace: an object of vram.replay/1."""
+def replay(trace: Path, allocator: str, *, finds_capacity: bool = False, capacity: int | None = None) -> dict[str, Any]:
+    """Return the result of replaying a trace with so much memory (None: any): an object of vram.replay/1."""
     more = ["--min-capacity"] if finds_capacity else []
     answer = json.loads(
-        _run("replay", str(trace), "--allocator", allocator, "--capacity", "unlimited", "--json", *more)
+        _run(
+            "replay",
+            str(trace),
+            "--allocator",
+            allocator,
+            "--capacity",
+            "unlimited" if capacity is None else f"{capacity}B",
+            "--json",
+            *more,
+        )
     )
     result: dict[str, Any] = answer["results"][0]
     return result

@@ -39,9 +39,15 @@ class Session:
     """One dry run while it runs, and what is left of it."""
 
     def __init__(
-        self, gpu: Gpu, path: Path, assume: Mapping[str, Any], world_size: int, torch_version: str | None
+        self,
+        gpu: Gpu,
+        path: Path,
+        assume: Mapping[str, Any],
+        world_size: int,
+        torch_version: str | None,
+        raise_oom: bool = False,
     ) -> None:
-        self._gpu, self._world_size = gpu, world_size
+        self._gpu, self._world_size, self._raise_oom = gpu, world_size, raise_oom
         self._torch_version = torch_version or torch.__version__
         capability = f"sm_{gpu.capability[0]}{gpu.capability[1]}"
         self.kernels = Kernels.load(capability, self._torch_version, _settings())
@@ -56,13 +62,19 @@ class Session:
         return self._scopes.steps
 
     @property
+    def refused_limit_bytes(self) -> int | None:
+        """The limit at which a request failed; None: none failed."""
+        return self._mode.tape.refused_limit_bytes
+
+    @property
     def unknown_operators(self) -> dict[str, str]:
         return self._mode.unknown_operators
 
     def enter(self) -> None:
         """Raise VramError: a recording is running, or the file cannot be written."""
         _guard_cuda()
-        tape = Tape(self._path)
+        context_bytes = self.kernels.context_bytes + self.kernels.module_bytes
+        tape = Tape(self._path, max(0, self._gpu.total_bytes - context_bytes) if self._raise_oom else None)
         with contextlib.ExitStack() as stack:
             stack.callback(tape.close)
             choices = Choices(self._gpu, self._torch_version)
@@ -70,7 +82,6 @@ class Session:
             self._mode = mode = DryMode(tape, self.kernels, self.values, choices)
             patches = Patches()
             stack.callback(patches.undo)
-            context_bytes = self.kernels.context_bytes + self.kernels.module_bytes
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
             _reading.put_in_place(patches, mode)
             _parameters.put_in_place(patches, mode.storages)

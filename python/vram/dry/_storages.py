@@ -36,7 +36,9 @@ class Storages:
     def add(self, storage: Any, device: int, stream: int) -> None:
         """A storage was born."""
         key = storage._cdata
-        block = self._blocks[key] = _Block(device, stream)
+        block = _Block(device, stream)
+        self._resize(block, storage.nbytes())
+        self._blocks[key] = block
         blocks, resize = self._blocks, self._resize
 
         def died(reference: Any) -> None:
@@ -44,7 +46,6 @@ class Storages:
                 resize(blocks.pop(key), 0)
 
         block.reference = weakref.ref(storage, died)
-        self._resize(block, storage.nbytes())
 
     def update(self, storage: Any) -> None:
         """The storage may have another size now: it then lies elsewhere."""
@@ -60,8 +61,8 @@ class Storages:
     def _resize(self, block: _Block, size_bytes: int) -> None:
         """As resize_() does: the new memory comes first, then the contents are copied."""
         before = block.address, block.size_bytes
-        block.size_bytes = size_bytes
         if size_bytes:
             block.address = self._tape.allocate(block.device, size_bytes, block.stream)
+        block.size_bytes = size_bytes
         if before[1]:
             self._tape.free(block.device, *before, block.stream)

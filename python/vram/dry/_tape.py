@@ -4,36 +4,41 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections import defaultdict
+from functools import partial
 from pathlib import Path
+
+import torch
 
 from vram import _library, _marks
 from vram._error import VramError
 from vram._library import library, sized
-from vram._prototypes import EVENT_ALLOC, EVENT_FREE, EVENT_SEGMENT_ALLOC, OK, Event, RecordOptions
-from vram.dry._placement import BLOCK_BYTES, Placement
+from vram._prototypes import (
+    EVENT_ALLOC,
+    EVENT_FREE,
+    EVENT_OOM,
+    EVENT_SEGMENT_ALLOC,
+    EVENT_SEGMENT_FREE,
+    OK,
+    Event,
+    RecordOptions,
+)
+from vram._sizes import format_size
+from vram.dry._placement import NoMemory, Placement, Segment
 from vram.recording import _process
 
 
-class Counter:
-    """The memory of a device, counted as PyTorch counts allocated bytes."""
-
-    def __init__(self) -> None:
-        self.allocated_bytes = 0
-        self.peak_bytes = 0
-
-    def add(self, size_bytes: int) -> None:
-        self.allocated_bytes += size_bytes
-        self.peak_bytes = max(self.peak_bytes, self.allocated_bytes)
-
-
 class Tape:
-    """A recording of made-up memory. One at a time, as there is one recorder."""
+    """A recording of made-up memory. One at a time, as there is one recorder.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        limit_bytes: What the allocator may reserve of each device; None: anything.
+    """
+
+    def __init__(self, path: Path, limit_bytes: int | None = None) -> None:
         self.path = path
-        self.counters: dict[int, Counter] = defaultdict(Counter)
-        self.placements: dict[int, Placement] = defaultdict(Placement)
+        self.limit_bytes = limit_bytes
+        self.refused_limit_bytes: int | None = None  # the limit at which a request failed
+        self._placements: dict[int, Placement] = {}
         if library().vram_record_start(os.fsencode(path), ctypes.byref(sized(RecordOptions))) != OK:
             raise VramError(f"no dry run: {_library.last_error()}")
         # Keeps the interpreter's lock: no other thread may come between the events of an operator.
@@ -47,19 +52,45 @@ class Tape:
     def about(self, key: str, value: str) -> None:
         library().vram_record_about(key.encode(), value.encode(errors="replace"))
 
+    def placement(self, device: int) -> Placement:
+        """Return where the blocks of a device lie."""
+        if device not in self._placements:
+            taken, returned = (
+                partial(self._segment, kind, device) for kind in (EVENT_SEGMENT_ALLOC, EVENT_SEGMENT_FREE)
+            )
+            self._placements[device] = Placement(taken, returned, self.limit_bytes)
+        return self._placements[device]
+
+    def empty_cache(self) -> None:
+        for placement in self._placements.values():
+            placement.empty_cache()
+
+    def _segment(self, kind: int, device: int, segment: Segment) -> None:
+        self._emit(kind, device, segment.address, segment.size_bytes, segment.stream)
+
     def allocate(self, device: int, size_bytes: int, stream: int) -> int:
-        """Return the address of a new block."""
-        address, segment = self.placements[device].allocate(size_bytes, stream)
-        self.counters[device].add(-(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES)
-        if segment is not None:
-            self._emit(EVENT_SEGMENT_ALLOC, device, *segment, stream)
+        """Return the address of a new block.
+
+        Raises:
+            torch.OutOfMemoryError: The device has a limit, and the block does not fit below it.
+        """
+        placement = self.placement(device)
+        try:
+            address = placement.allocate(size_bytes, stream)
+        except NoMemory as error:
+            self.refused_limit_bytes = error.limit_bytes
+            self._emit(EVENT_OOM, device, error.left_bytes, size_bytes, stream)
+            raise torch.OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {format_size(size_bytes)} in a dry run. The allocator may reserve "
+                f"{format_size(error.limit_bytes)} of GPU {device}, and {format_size(placement.reserved.now)} are reserved, of which "
+                f"{format_size(placement.allocated.now)} are allocated."
+            ) from None
         self._emit(EVENT_ALLOC, device, address, size_bytes, stream)
         return address
 
     def free(self, device: int, address: int, size_bytes: int, stream: int) -> None:
         self._emit(EVENT_FREE, device, address, size_bytes, stream)
-        self.placements[device].free(address)
-        self.counters[device].add(-(-(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES))
+        self._placements[device].free(address)
 
     def _emit(self, kind: int, device: int, address: int, size_bytes: int, stream: int) -> None:
         if self._is_open:
