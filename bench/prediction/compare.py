@@ -1,6 +1,6 @@
 """Compares a recording of a program with its dry run, allocation by allocation.
 
-    python bench/prediction/compare.py RECORDING [--stop-after 3] [--rows 30] [--csv FILE] -- SCRIPT [ARGUMENTS…]
+    python bench/prediction/compare.py RECORDING [--counters FILE…] [--stop-after 3] [--rows 30] [--csv FILE] SCRIPT [ARGUMENTS…]
 
 RECORDING is PyTorch's memory snapshot (`torch.cuda.memory._snapshot()`, pickle, or pickle.xz) of SCRIPT. The dry run starts to count where
 SCRIPT calls `torch.cuda.memory._record_memory_history`, and ends where it asks for a snapshot or for statistics. The two sequences of sizes are
@@ -11,6 +11,10 @@ aligned. What differs is printed by operator and line, largest bytes first:
     size      both, with another size
 
 Stacks in the recording, if there are any, name the operator or the line of what is missing.
+
+FILE has what PyTorch's counters said at the end, as JSON: `reserved_peak` (or `peak_reserved`) and the allocator's settings (`conf`);
+FILE:NAME is one entry of a file with several. By default it is the file next to the recording. Peaks count from the beginning of the
+recording, but for other settings than PyTorch's defaults from the beginning of the program.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import itertools
 import json
 import lzma
 import pickle
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -198,15 +203,80 @@ def around(real: Sequence, dry: Sequence) -> Iterator[tuple[str, str, list[int],
             yield dry.blocks[start].label, dry.blocks[start].call, [x.size_bytes for x in dry.blocks[start:end]], sizes
 
 
+@dataclass(frozen=True)
+class Counters:
+    """What PyTorch's counters said of a program under one setting of its allocator."""
+
+    name: str
+    settings: str  # as in PYTORCH_CUDA_ALLOC_CONF; empty: the defaults
+    reserved_peak_bytes: int
+
+
+def counters(place: str) -> Counters:
+    """Reads FILE or FILE:NAME."""
+    file, _, name = place.rpartition(":")
+    entry = json.loads(Path(file or place).read_text())
+    if file:
+        entry = entry[name]
+    settings = entry["conf"] if entry["conf"] != "none" else ""
+    reserved = entry["reserved_peak"] if "reserved_peak" in entry else entry["peak_reserved"]
+    return Counters(name if file else entry["name"], settings, reserved)
+
+
+def reserved_peak(dry: Sequence, trace: Path, settings: str) -> int:
+    """Returns the peak of reserved bytes that the dry run predicts."""
+    if not settings:
+        return dry.reserved_peak_bytes
+    from vram.dry import _program
+
+    allocator = f"torch:{settings.replace(':', '=')}"
+    return int(_program.replay(trace, allocator, capacity=dry.refused_limit_bytes)["peak_reserved_bytes"])
+
+
+def error_percent(predicted_bytes: int, recorded_bytes: int) -> float:
+    return 100 * (predicted_bytes - recorded_bytes) / max(1, recorded_bytes)
+
+
 def _print(real: Sequence, dry: Sequence, rows: int) -> None:
     print("requested bytes      recorded       predicted        difference")
     for name, x, y in (("at start", real.start_bytes, dry.start_bytes), ("peak", real.peak_bytes, dry.peak_bytes)):
-        print(f"{name:12}{x:18,}{y:16,}{y - x:18,} ({100 * (y - x) / max(1, x):+.3f} %)")
+        print(f"{name:12}{x:18,}{y:16,}{y - x:18,} ({error_percent(y, x):+.3f} %)")
     found, agreed = differences(real, dry)
     print(f"allocations {len(real.blocks):18,}{len(dry.blocks):16,}   {agreed:,} agree")
     for each in found[:rows]:
         sizes = ", ".join(f"{text}×{count}" for text, count in (each.sizes or Counter()).most_common(4))
         print(f"{each.kind:8}{each.count:6}{each.bytes:16,}  {each.operator}  {each.line}  {sizes}")
+
+
+def _print_alive(real: Sequence, dry: Sequence) -> None:
+    """Prints what lives at only one of the two peaks."""
+    alive = [Counter(x.size_bytes for x in found.alive_at_peak()) for found in (real, dry)]
+    labels = {x.size_bytes: x.label for x in dry.alive_at_peak()}
+    print("alive at the peak, recorded only:", sorted((alive[0] - alive[1]).items(), reverse=True)[:12])
+    extra = sorted((alive[1] - alive[0]).items(), reverse=True)[:12]
+    print("alive at the peak, predicted only:", [(size, count, labels[size]) for size, count in extra])
+
+
+def _print_calls(real: Sequence, dry: Sequence) -> None:
+    shown = Counter(json.dumps(each) for each in around(real, dry))
+    for text, count in shown.items():
+        label, call, sizes, real_sizes = json.loads(text)
+        print(f"CALL ×{count} {label}\n  {call}\n  predicted {sizes}\n  recorded  {real_sizes}")
+
+
+def row(half: str, real: Sequence, dry: Sequence, counted: Counters, reserved: int) -> list[Any]:
+    """Returns a row of errors.csv."""
+    return [
+        counted.name,
+        half,
+        counted.settings,
+        real.peak_bytes,
+        dry.peak_bytes,
+        f"{error_percent(dry.peak_bytes, real.peak_bytes):+.3f}",
+        counted.reserved_peak_bytes,
+        reserved,
+        f"{error_percent(reserved, counted.reserved_peak_bytes):+.3f}",
+    ]
 
 
 def main() -> None:
@@ -217,7 +287,8 @@ def main() -> None:
     parser.add_argument("--calls", default="", help="print each call of the operators with this in their names")
     parser.add_argument("--gpu", default="H200")
     parser.add_argument("--torch", default="2.11.0", help="the PyTorch that made the recording")
-    parser.add_argument("--csv", type=Path, help="append a row with the peaks to this file")
+    parser.add_argument("--counters", action="append", metavar="FILE[:NAME]", help="may be repeated")
+    parser.add_argument("--csv", type=Path, help="append a row for each of the counters to this file")
     parser.add_argument("--half", default="choose")
     parser.add_argument("--assume", action="append", default=[], metavar="FILE:LINE=VALUE")
     parser.add_argument("script")
@@ -228,33 +299,36 @@ def main() -> None:
         line: float(value) if "." in value else int(value)
         for line, _, value in (a.rpartition("=") for a in wanted.assume)
     }
-    dry = predicted(wanted.script, wanted.arguments, wanted.gpu, wanted.torch, wanted.stop_after, assume, wanted.calls)
-    seconds = time.time() - started
+    found = [counters(place) for place in wanted.counters or _beside(wanted.recording)]
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "dry.vtrace"
+        dry = predicted(
+            wanted.script, wanted.arguments, wanted.gpu, wanted.torch, trace, wanted.stop_after, assume, wanted.calls
+        )
+        seconds = time.time() - started
+        reserved = [reserved_peak(dry, trace, each.settings) for each in found]
     real = recorded(wanted.recording)
     _print(real, dry, wanted.rows)
     if real.peak_bytes != dry.peak_bytes:
-        alive = [Counter(x.size_bytes for x in found.alive_at_peak()) for found in (real, dry)]
-        labels = {x.size_bytes: x.label for x in dry.alive_at_peak()}
-        print("alive at the peak, recorded only:", sorted((alive[0] - alive[1]).items(), reverse=True)[:12])
-        extra = sorted((alive[1] - alive[0]).items(), reverse=True)[:12]
-        print("alive at the peak, predicted only:", [(size, count, labels[size]) for size, count in extra])
+        _print_alive(real, dry)
     if wanted.calls:
-        shown = Counter(json.dumps(each) for each in around(real, dry))
-        for text, count in shown.items():
-            label, call, sizes, real_sizes = json.loads(text)
-            print(f"CALL ×{count} {label}\n  {call}\n  predicted {sizes}\n  recorded  {real_sizes}")
+        _print_calls(real, dry)
+    for counted, peak in zip(found, reserved, strict=True):
+        text = f"{counted.reserved_peak_bytes:,} recorded, {peak:,} predicted"
+        print(
+            f"reserved ({counted.settings or 'defaults'}) {text} ({error_percent(peak, counted.reserved_peak_bytes):+.3f} %)"
+        )
     print(f"dry run: {seconds:.1f} s")
     if wanted.csv:
         with wanted.csv.open("a", newline="") as file:
-            error = 100 * (dry.peak_bytes - real.peak_bytes) / real.peak_bytes
-            row = [
-                wanted.recording.name.removesuffix(".pickle.xz"),
-                wanted.half,
-                real.peak_bytes,
-                dry.peak_bytes,
-                f"{error:+.3f}",
-            ]
-            csv.writer(file, lineterminator="\n").writerow(row)
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows(row(wanted.half, real, dry, *each) for each in zip(found, reserved, strict=True))
+
+
+def _beside(recording: Path) -> list[str]:
+    """Returns the file with the counters of a recording, if there is one."""
+    file = recording.with_name(recording.name.removesuffix(".xz").removesuffix(".pickle") + ".json")
+    return [str(file)] if file.exists() else []
 
 
 if __name__ == "__main__":

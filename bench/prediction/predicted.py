@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import sys
 import traceback
 import warnings
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +33,8 @@ class Sequence:
     peak_bytes: int
     start_bytes: int
     peak_event: int = 0
+    reserved_peak_bytes: int = 0  # with PyTorch's default settings; 0: unknown
+    refused_limit_bytes: int | None = None  # the limit at which a request failed
 
     def alive_at_peak(self) -> list[Block]:
         """Returns the blocks of the sequence that lived when the peak was reached."""
@@ -59,46 +59,51 @@ def _users_line() -> str:
     return "" if frame is None else f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{frame.f_lineno}"
 
 
-class Log:
-    """Stands in for vram.dry._tape.Tape: keeps the allocations instead of writing a trace."""
+def _log_class() -> Any:
+    """Returns a Tape that also keeps its allocations. vram is imported when a program runs, not before."""
+    from vram.dry._tape import Tape
 
-    def __init__(self, _path: Path) -> None:
-        from vram.dry._tape import Counter as Counted
+    class Log(Tape):
+        def __init__(self, path: Path, limit_bytes: int | None) -> None:
+            super().__init__(path, limit_bytes)
+            self.label = self.call = ""
+            self._live: dict[int, Block] = {}
+            self._events = 0
+            self._total = 0
+            self.restart()
 
-        self.counters: dict[int, Any] = defaultdict(Counted)
-        self.label = self.call = ""
-        self._live: dict[int, Block] = {}
-        self._next = 1 << 40
-        self._events = 0
-        self._total = 0
-        self.restart()
+        def restart(self) -> None:
+            """Starts to count here; what lives, stays."""
+            self.found = Sequence([], self._total, self._total)
+            reserved = self.placement(0).reserved
+            reserved.peak = reserved.now
 
-    def restart(self) -> None:
-        """Starts to count here; what lives, stays."""
-        self.found = Sequence([], self._total, self._total)
+        def allocate(self, device: int, size_bytes: int, stream: int) -> int:
+            address = super().allocate(device, size_bytes, stream)
+            if device == 0:
+                self._events += 1
+                block = Block(size_bytes, self.label, _users_line(), self.call, self._events)
+                self.found.blocks.append(block)
+                self._live[address] = block
+                self._total += size_bytes
+                if self._total > self.found.peak_bytes:
+                    self.found.peak_bytes, self.found.peak_event = self._total, self._events
+            return address
 
-    def allocate(self, device: int, size_bytes: int, _stream: int) -> int:
-        self._events += 1
-        self._next += 512
-        block = Block(size_bytes, self.label, _users_line(), self.call, self._events)
-        self.found.blocks.append(block)
-        self._live[self._next] = block
-        self._total += size_bytes
-        self.counters[device].add(size_bytes)
-        if self._total > self.found.peak_bytes:
-            self.found.peak_bytes, self.found.peak_event = self._total, self._events
-        return self._next
+        def free(self, device: int, address: int, size_bytes: int, stream: int) -> None:
+            super().free(device, address, size_bytes, stream)
+            if device == 0:
+                self._events += 1
+                block = self._live.pop(address)
+                block.lifetime = self._events - block.born
+                self._total -= size_bytes
 
-    def free(self, device: int, address: int, size_bytes: int, _stream: int) -> None:
-        self._events += 1
-        block = self._live.pop(address)
-        block.lifetime = self._events - block.born
-        self._total -= size_bytes
-        self.counters[device].add(-size_bytes)
+        def close(self) -> None:
+            self.found.reserved_peak_bytes = self.placement(0).reserved.peak
+            self.found.refused_limit_bytes = self.refused_limit_bytes
+            super().close()
 
-    def name(self, *_ignored: Any) -> None: ...
-    def about(self, *_ignored: Any) -> None: ...
-    def close(self) -> None: ...
+    return Log
 
 
 class _NoScopes:
@@ -111,11 +116,11 @@ class _NoScopes:
     def stop(self) -> None: ...
 
 
-def _label_allocations(mode_class: Any, logs: list[Log], calls: str) -> None:
+def _label_allocations(mode_class: Any, logs: list[Any], calls: str) -> None:
     """Lets the log know the operator of each allocation, and describes the calls of those with `calls` in their names."""
     from journal import describe
 
-    account, allocate = mode_class.account, mode_class._allocate
+    account, allocate = mode_class.account, mode_class.allocate_inside
 
     def labelled(mode: Any, func: Any, args: Any, kwargs: Any, outputs: Any) -> None:
         logs[0].label, logs[0].call = str(func), ""
@@ -123,15 +128,15 @@ def _label_allocations(mode_class: Any, logs: list[Log], calls: str) -> None:
             logs[0].call = json.dumps({"args": describe(args), "kwargs": describe(kwargs), "out": describe(outputs)})
         account(mode, func, args, kwargs, outputs)
 
-    def inside(mode: Any, device: int, stream: int, found: Any) -> Any:
+    def inside(mode: Any, device: int, stream: int, found: Any) -> int:
         before = logs[0].label
         logs[0].label = f"{before} [{found.purpose}]"
         try:
-            return allocate(mode, device, stream, found)
+            return int(allocate(mode, device, stream, found))
         finally:
             logs[0].label = before
 
-    mode_class.account, mode_class._allocate = labelled, inside
+    mode_class.account, mode_class.allocate_inside = labelled, inside
 
 
 def _run(script: str, arguments: list[str]) -> None:
@@ -152,6 +157,7 @@ def predicted(
     arguments: list[str],
     gpu: str,
     torch_version: str,
+    trace: Path,
     stop_after: int = 0,
     assume: dict[str, Any] | None = None,
     calls: str = "",
@@ -159,6 +165,7 @@ def predicted(
     """Returns what the dry run of a script predicts.
 
     Args:
+        trace: where the dry run's trace is written, of the whole program.
         stop_after: ends the script after so many steps of its optimizers; 0: when it ends.
         calls: describes the calls of operators with this in their names.
     """
@@ -168,10 +175,11 @@ def predicted(
     from vram.dry import _mode, _session
     from vram.dry._gpu import find_gpu
 
-    logs: list[Log] = []
+    logs: list[Any] = []
+    log_class = _log_class()
 
-    def new_log(path: Path) -> Log:
-        logs.append(Log(path))
+    def new_log(path: Path, limit_bytes: int | None) -> Any:
+        logs.append(log_class(path, limit_bytes))
         return logs[-1]
 
     def finish(*_arguments: Any, **_named: Any) -> Any:
@@ -187,14 +195,14 @@ def predicted(
     session_module: Any = _session
     session_module.Tape, session_module.Scopes = new_log, _NoScopes
     _label_allocations(_mode.DryMode, logs, calls)
-    session = _session.Session(find_gpu(gpu), Path(os.devnull), assume or {}, 1, torch_version)
+    session = _session.Session(find_gpu(gpu), trace, assume or {}, 1, torch_version, raise_oom=True)
     session.enter()
     memory: Any = torch.cuda.memory
     memory._record_memory_history = lambda *_arguments, **_named: logs[0].restart()
     memory._snapshot = torch.cuda.memory_stats = finish
     register_optimizer_step_post_hook(stepped)
     _run(script, arguments)
-    found = logs[0].found
+    found: Sequence = logs[0].found
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session.leave()
