@@ -4,6 +4,7 @@
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
 #include "explain/explain.hpp"
+#include "explain/moment/request.hpp"
 #include "show/draw/page.hpp"
 #include "show/report/ranks.hpp"
 #include "show/report/report_json.hpp"
@@ -23,6 +24,18 @@ constexpr size_t kScreenLines = 50;
 Error with_path(const std::string& path, Error error) {
   if (!error.message.starts_with(path)) error.message = path + ": " + error.message;
   return error;
+}
+
+// explain(), with the state of the main device at the moment of --at.
+Result<explain::Report> explain_with_moment(const trace::Trace& trace,
+                                            const explain::ExplainOptions& options,
+                                            const std::optional<explain::MomentRequest>& at) {
+  VRAM_TRY_ASSIGN(auto report, explain::explain(trace, options));
+  if (!at) return report;
+  auto state = explain::find_state(trace, report, report.main_device, *at);
+  if (!state) return fail(state.error().code, "--at {}", state.error().message);
+  report.devices[report.main_device].at = *std::move(state);
+  return report;
 }
 
 class ReportCommand final : public Command {
@@ -48,7 +61,7 @@ class ReportCommand final : public Command {
   bool json_ = false;
   bool full_ = false;
   std::optional<size_t> top_;
-  std::optional<MomentRequest> at_;
+  std::optional<explain::MomentRequest> at_;
   std::optional<uint32_t> device_;
   Output output_;
   trace::OpenOptions reading_;
@@ -85,7 +98,7 @@ std::vector<Option> ReportCommand::options() {
        value(top_, parse_number<size_t>)},
       {"--at", "TIME",
        "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1",
-       value(at_, parse_moment)},
+       value(at_, explain::parse_moment)},
       {"--device", "N", "the main device of the report (default: the one with the largest peak)",
        value(device_, parse_number<uint32_t>)},
       output_option(output_),
@@ -111,7 +124,7 @@ Result<explain::Report> ReportCommand::explained(const std::string& path,
   options.progress = [&progress](std::string_view stage, double share) {
     progress.update_stage(stage, share);
   };
-  auto report = at_ ? explain_at(trace, *at_, options) : explain::explain(trace, options);
+  auto report = explain_with_moment(trace, options, at_);
   if (!report) return tl::unexpected(with_path(trace.origin.path, report.error()));
   return report;
 }

@@ -3,7 +3,8 @@
 
 #include "base/testing/paths.hpp"
 #include "base/time.hpp"
-#include "cli/recordings.hpp"
+#include "explain/explain.hpp"
+#include "explain/moment/request.hpp"
 #include "trace/open.hpp"
 
 #include <gtest/gtest.h>
@@ -32,6 +33,8 @@ TEST_P(Played, IsWhatAReportSaysAtThatTime) {
   const trace::Trace trace = trace::open_trace(path()).value();
   const watch::Playable playable = open_playable(path()).value();
   ASSERT_TRUE(trace.has_time);
+  const auto report = explain::explain(trace).value();
+  const auto& device = report.devices[report.main_device];
   uint64_t now_ns = 5 * kSecondNs;
   watch::Playback playback(playable, [&] { return now_ns; });
   const uint64_t end_ns = playable.length_ns - kSecondNs;
@@ -41,13 +44,15 @@ TEST_P(Played, IsWhatAReportSaysAtThatTime) {
     // The second round is the same as the first.
     now_ns = 5 * kSecondNs + at_ns + (step % 2) * playable.length_ns;
     const auto sample = playback.take_sample();
-    const auto report = explain_at(trace, {MomentKind::kTime, at_ns}, {}).value();
-    const auto& device = report.devices[report.main_device];
+    const auto totals =
+        explain::find_state(trace, report, report.main_device, {explain::MomentKind::kTime, at_ns})
+            .value()
+            .moment.totals;
     const auto posted = playback.figures_of(this_process()).value().devices[0];
     EXPECT_EQ(posted.device, device.ordinal);
-    EXPECT_EQ(posted.allocated_bytes, device.at->moment.totals.allocated_bytes) << at_ns;
-    EXPECT_EQ(posted.reserved_bytes, device.at->moment.totals.reserved_bytes) << at_ns;
-    EXPECT_EQ(sample.memory.used_bytes, device.at->moment.totals.reserved_bytes) << at_ns;
+    EXPECT_EQ(posted.allocated_bytes, totals.allocated_bytes) << at_ns;
+    EXPECT_EQ(posted.reserved_bytes, totals.reserved_bytes) << at_ns;
+    EXPECT_EQ(sample.memory.used_bytes, totals.reserved_bytes) << at_ns;
     EXPECT_GE(posted.peak_bytes, posted.allocated_bytes);
     EXPECT_LE(posted.peak_bytes, device.peak.allocated.totals.allocated_bytes);
     if (step == kSteps) {

@@ -4,13 +4,11 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/console.hpp"
-#include "explain/explain.hpp"
 #include "trace/open.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace vram::cli {
@@ -42,23 +40,5 @@ struct Recordings {
 [[nodiscard]] Result<trace::Trace> open_with_progress(const std::string& path,
                                                       trace::OpenOptions options,
                                                       const Console& console);
-
-// The moments that --at can name, and the report with the state there.
-
-enum class MomentKind { kTime, kEvent, kStep, kPeak, kOom };
-
-struct MomentRequest {
-  MomentKind kind = MomentKind::kTime;
-  uint64_t value = 0;  // nanoseconds, an event's number, a step's or an OOM's index
-};
-
-// "1.5s", "250ms", "event:1234", "step:12", "peak", "oom", "oom:1".
-[[nodiscard]] Result<MomentRequest> parse_moment(std::string_view option, std::string_view text);
-
-// explain(), with `at` of the leading device set to the state then. For a step: where most was
-// requested in it.
-[[nodiscard]] Result<explain::Report> explain_at(const trace::Trace& trace,
-                                                 const MomentRequest& request,
-                                                 explain::ExplainOptions options);
 
 }  // namespace vram::cli

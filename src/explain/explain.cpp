@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 #include <unordered_set>
@@ -24,43 +25,6 @@
 
 namespace vram::explain {
 namespace {
-
-// Which event --at means on this device; nullopt when it was not asked for.
-using AtEvent = std::optional<int64_t>;
-
-std::string times(size_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
-
-Result<AtEvent> requested_oom(std::span<const trace::Event> events, uint64_t index) {
-  const std::vector<uint64_t> ooms = oom_events(events);
-  if (ooms.empty())
-    return fail(Code::kNotFound, "--at oom: nothing ran out of memory in this recording");
-  if (index >= ooms.size()) {
-    return fail(Code::kNotFound, "--at oom:{}: the recording ran out of memory {}, counted from 0",
-                index, times(ooms.size()));
-  }
-  return AtEvent(static_cast<int64_t>(ooms[index]));
-}
-
-Result<AtEvent> requested_event(const EventClock& clock, const trace::DeviceTrace& device,
-                                std::span<const trace::Event> events,
-                                const ExplainOptions& options) {
-  if (options.at_oom) return requested_oom(events, *options.at_oom);
-  if (options.at_event) {
-    if (*options.at_event >= std::max<uint64_t>(device.event_count, 1)) {
-      return fail(Code::kNotFound, "event {} is not in the recording: device {} has events 0 to {}",
-                  format_count(*options.at_event), device.ordinal,
-                  format_count(std::max<uint64_t>(device.event_count, 1) - 1));
-    }
-    return AtEvent(static_cast<int64_t>(*options.at_event));
-  }
-  if (!options.at_ns) return AtEvent();
-  const auto event = clock.event_at(*options.at_ns);
-  if (!event) {
-    return fail(Code::kNotFound, "the moment asked for is before the first event of device {}",
-                device.ordinal);
-  }
-  return AtEvent(static_cast<int64_t>(*event));
-}
 
 void count_events(std::span<const trace::Event> events, DeviceReport& report) {
   using trace::EventKind;
@@ -98,13 +62,11 @@ void name_oom_steps(DeviceReport& report) {
   }
 }
 
-void explain_states(const Sources& sources, AtEvent at, DeviceReport& report) {
-  std::vector<int64_t> moments = {report.peak.requested.event, sources.curve.fullest.event};
-  if (at) moments.push_back(*at);
+void explain_states(const Sources& sources, DeviceReport& report) {
+  const std::array moments = {report.peak.requested.event, sources.curve.fullest.event};
   std::vector<State> states = states_after(sources, moments);
   report.at_peak = std::move(states[0]);
   report.at_reserved_peak = std::move(states[1]);
-  if (at) report.at = std::move(states[2]);
 }
 
 // The stages of the work, and the share of it before each: measured on 10 million events.
@@ -118,8 +80,8 @@ constexpr Stage kStatesStage = {"holders", 0.3};
 constexpr Stage kStepsStage = {"steps", 0.36};
 constexpr Stage kWhatIfStage = {"replays with other settings", 0.45};
 
-Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::DeviceTrace& device,
-                                    const ExplainOptions& options) {
+DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace& device,
+                            const ExplainOptions& options) {
   // Devices come one after the other, each with its share of the events.
   const auto enter = [&](const Stage& stage) {
     if (!options.progress) return;
@@ -129,7 +91,6 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   };
   const std::span<const trace::Event> events = trace.events_of(device);
   const EventClock clock(trace, device);
-  VRAM_TRY_ASSIGN(const auto at, requested_event(clock, device, events, options));
 
   DeviceReport report;
   report.ordinal = device.ordinal;
@@ -154,7 +115,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   report.duration_ns = curve.end_ns;
   report.timeline = curve.timeline;
   enter(kStatesStage);
-  explain_states(sources, at, report);
+  explain_states(sources, report);
   enter(kStepsStage);
   report.steps = find_steps(trace, device, history, scopes, clock.origin_unix_ns());
   report.steps.phases = find_phases(trace, device, history, scopes, report.steps);
@@ -166,21 +127,6 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   add_what_ifs(trace, device, baseline, report);
   report.findings = find_findings(trace, device, report);
   return report;
-}
-
-// The moment asked for, of a device that is explained already.
-Result<> add_moment(const trace::Trace& trace, const trace::DeviceTrace& device,
-                    const ExplainOptions& options, DeviceReport& report) {
-  const EventClock clock(trace, device);
-  VRAM_TRY_ASSIGN(const auto at, requested_event(clock, device, trace.events_of(device), options));
-  const History history = replay_history(
-      trace, device, replay::find_baseline(trace, device, replay::FoundBlocks(trace.tables)));
-  const Curve curve = draw_curve(trace, device, history, clock, options.timeline_slices);
-  const Scopes scopes = build_scopes(trace, device);
-  const Names names = find_names(trace, device, history);
-  const std::vector<int64_t> moments = {at.value()};
-  report.at = states_after({trace, device, history, clock, curve, scopes, names}, moments).front();
-  return {};
 }
 
 // The GPU with the largest peak.
@@ -255,26 +201,11 @@ Result<> check_contents(const trace::Trace& trace) {
 Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options) {
   VRAM_TRY(check_contents(trace));
   VRAM_TRY_ASSIGN(const auto selected, requested_device(trace, options));
-  // --at speaks of the device that leads. Which one that is may be known only when all are
-  // explained.
-  const auto lead = trace.devices.size() == 1 ? std::optional<size_t>(0) : selected;
-  ExplainOptions without_moment = options;
-  without_moment.at_ns.reset();
-  without_moment.at_event.reset();
-  without_moment.at_oom.reset();
-
   Report report;
   describe_origin(trace, report);
-  for (size_t i = 0; i < trace.devices.size(); ++i) {
-    VRAM_TRY_ASSIGN(auto explained,
-                    explain_device(trace, trace.devices[i], i == lead ? options : without_moment));
-    report.devices.push_back(std::move(explained));
-  }
-  report.main_device = lead.value_or(lead_by_default(report.devices));
-  if (!lead && (options.at_ns || options.at_event || options.at_oom)) {
-    const size_t main = report.main_device;
-    VRAM_TRY(add_moment(trace, trace.devices[main], options, report.devices[main]));
-  }
+  for (const trace::DeviceTrace& device : trace.devices)
+    report.devices.push_back(explain_device(trace, device, options));
+  report.main_device = selected.value_or(lead_by_default(report.devices));
   return report;
 }
 

@@ -13,11 +13,6 @@
 namespace vram::explain {
 
 struct ExplainOptions {
-  // Also explain this moment: nanoseconds since the first event (event number without a clock), or
-  // the moment after this event of the device it leads with.
-  std::optional<int64_t> at_ns;
-  std::optional<uint64_t> at_event;
-  std::optional<uint64_t> at_oom;  // of that device's OOMs this one, counted from 0
   std::optional<uint32_t> device;  // the device to lead with
   uint32_t timeline_slices = 1000;
   // Called as each stage of the work begins, with the share of all work before it: 0 to 1. From the
@@ -28,8 +23,8 @@ struct ExplainOptions {
 // kBadInput if the trace has neither events nor segments.
 [[nodiscard]] Result<> check_contents(const trace::Trace& trace);
 
-// Errors: kNotFound if the requested device or moment is not in the trace (the message lists the
-// existing ones), and those of check_contents().
+// Errors: kNotFound if the requested device is not in the trace (the message lists the existing
+// ones), and those of check_contents(). find_state() (moment/request.hpp) adds other moments.
 [[nodiscard]] Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options = {});
 
 // Numbers in a recording's facts about its process and machine (Trace::about).

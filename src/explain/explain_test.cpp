@@ -2,15 +2,10 @@
 
 #include "explain/testing/trace_builder.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <map>
 
 namespace vram::explain {
 namespace {
-
-using ::testing::HasSubstr;
 
 // Device 0 peaks at 3 MiB, device 1 at 8 MiB.
 trace::Trace two_devices() {
@@ -37,9 +32,7 @@ TEST(Explain, LeadsWithTheLargestPeakUnlessAsked) {
   ASSERT_EQ(report.devices.size(), 2U);
   EXPECT_EQ(report.main_device, 1U);
   EXPECT_EQ(report.devices[1].peak.requested.totals.requested_bytes, uint64_t{8} << 20);
-  EXPECT_EQ(
-      explain(trace, {.at_ns = {}, .at_event = {}, .at_oom = {}, .device = 0}).value().main_device,
-      0U);
+  EXPECT_EQ(explain(trace, {.device = 0}).value().main_device, 0U);
 }
 
 TEST(Explain, CountsWhatHappened) {
@@ -51,28 +44,6 @@ TEST(Explain, CountsWhatHappened) {
   ASSERT_EQ(device.ooms.size(), 1U);
   EXPECT_EQ(device.ooms[0].requested_bytes, uint64_t{1} << 30);
   EXPECT_EQ(device.ooms[0].device_free_bytes, uint64_t{5} << 20);
-}
-
-// A report keeps the states of the first and the last OOMs only.
-TEST(Explain, EveryOomCanBeAskedFor) {
-  testing::TraceBuilder builder;
-  constexpr uint64_t kOoms = 40;
-  for (uint64_t i = 0; i < kOoms; ++i) {
-    builder.alloc(uint64_t{1} << 20);
-    builder.oom(uint64_t{1} << 30, 5 << 20);
-  }
-  const trace::Trace trace = builder.build().trace;
-  for (const uint64_t selected : {uint64_t{0}, uint64_t{8}, uint64_t{20}, kOoms - 1}) {
-    ExplainOptions options;
-    options.at_oom = selected;
-    const Report report = explain(trace, options).value();
-    ASSERT_TRUE(report.devices[0].at);
-    EXPECT_EQ(report.devices[0].at->moment.totals.requested_bytes, (selected + 1) << 20)
-        << selected;
-  }
-  ExplainOptions options;
-  options.at_oom = kOoms;
-  EXPECT_THAT(explain(trace, options).error().message, HasSubstr("40 times"));
 }
 
 // Times count from the recording's first event, whichever device it is of; clocks may step back.
@@ -88,26 +59,6 @@ TEST(Explain, ADevicesSpanReachesAllOfItsMoments) {
   EXPECT_EQ(device.duration_ns, 139'000'000);
 }
 
-TEST(Explain, AMomentIsOfTheDeviceThatLeads) {
-  const trace::Trace trace = two_devices();
-  ExplainOptions options;
-  options.at_event = 1;
-  const Report report = explain(trace, options).value();
-  EXPECT_FALSE(report.devices[0].at.has_value());
-  ASSERT_TRUE(report.devices[1].at.has_value());
-  EXPECT_EQ(report.devices[1].at->moment.totals.requested_bytes, uint64_t{8} << 20);
-}
-
-TEST(Explain, AMomentCostsNoSecondExplanation) {
-  const trace::Trace trace = two_devices();
-  ExplainOptions options;
-  options.at_event = 1;
-  std::map<std::string, int> stages;
-  options.progress = [&](std::string_view stage, double) { ++stages[std::string(stage)]; };
-  ASSERT_TRUE(explain(trace, options));
-  EXPECT_EQ(stages["replays with other settings"], 2);
-}
-
 TEST(Explain, SaysWhatIsNotThere) {
   const trace::Trace trace = two_devices();
   ExplainOptions options;
@@ -117,15 +68,6 @@ TEST(Explain, SaysWhatIsNotThere) {
   EXPECT_EQ(no_device.error().code, Code::kNotFound);
   EXPECT_NE(no_device.error().message.find("it has device 0, 1"), std::string::npos);
 
-  options.device = 0;
-  options.at_event = 1000;
-  const auto no_event = explain(trace, options);
-  ASSERT_FALSE(no_event.has_value());
-  EXPECT_NE(no_event.error().message.find("device 0 has events 0 to"), std::string::npos);
-
-  options.at_event.reset();
-  options.at_ns = -5;
-  EXPECT_FALSE(explain(trace, options).has_value());
   EXPECT_FALSE(explain(trace::Trace{}).has_value());
 }
 
