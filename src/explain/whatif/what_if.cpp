@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -57,14 +58,22 @@ std::vector<TuneCandidate> replay_all(const Program& program,
                                       const std::vector<AllocatorSpec>& specs,
                                       const ReplayOptions& options) {
   std::vector<TuneCandidate> candidates(specs.size());
+  // An exception (not enough memory) would end the process if it left its thread.
+  std::vector<std::exception_ptr> failures(specs.size());
   std::vector<std::jthread> threads;
   for (size_t i = 0; i < specs.size(); ++i) {
     threads.emplace_back([&, i] {
-      candidates[i].spec = specs[i];
-      candidates[i].result = replay::replay(program, specs[i], options).value();
+      try {
+        candidates[i].spec = specs[i];
+        candidates[i].result = replay::replay(program, specs[i], options).value();
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
     });
   }
   threads.clear();  // joins
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
   candidates.front().is_recorded = true;
   return candidates;
 }
