@@ -40,7 +40,8 @@ class Declarations:
     def __init__(self, folder: Path) -> None:
         self.constants: dict[str, int] = {}
         self.structs: dict[str, list[tuple[str, str]]] = {}
-        self.functions: dict[str, tuple[str, list[str]]] = {}
+        self.functions: dict[str, tuple[str, list[str]]] = {}  # of libvram.so
+        self.report_functions: dict[str, tuple[str, list[str]]] = {}  # of libvram_report.so
         self._types = dict(SCALARS)
         self._opaque = {"void"}  # known by pointers only
         self._read: set[Path] = set()
@@ -71,7 +72,7 @@ class Declarations:
                 self._read_header(folder / included[2])
         elif defined is not None:
             self.constants[defined[1]] = _number(defined[2])
-        elif not line.startswith("#define VRAM_API "):
+        elif not re.match(r"#define VRAM_(REPORT_)?API |#(ifndef|define) ARROW_\w+( \d+)?$|#endif$", line):
             raise HeaderError(f"unknown directive: {line}")
 
     def _declare(self, text: str) -> None:
@@ -80,15 +81,19 @@ class Declarations:
         elif match := re.fullmatch(r"typedef struct (\w+) \{(.*)\} \1", text):
             self._types[match[1]] = class_name(match[1])
             self.structs[match[1]] = [self._declarator(member) for member in _declarations(match[2])]
+        elif match := re.fullmatch(r"struct (Arrow\w+) \{(.*)\}", text):
+            self._opaque.add(match[1])  # its readers and writers are libraries
+            self.structs[match[1]] = [self._declarator(member) for member in _declarations(match[2])]
         elif match := re.fullmatch(r"typedef enum (\w+) \{(.*)\} \1", text):
             self._types[match[1]] = "c_int"
             self._enumerate(match[2])
         elif match := re.fullmatch(r"typedef (.+)", text):
             kind, name = self._declarator(match[1])
             self._types[name] = kind
-        elif match := re.fullmatch(r"VRAM_API (.+?)\((.*)\)", text):
-            kind, name = self._declarator(match[1])
-            self.functions[name] = kind, self._parameters(match[2])
+        elif match := re.fullmatch(r"VRAM_(REPORT_)?API (.+?)\((.*)\)", text):
+            kind, name = self._declarator(match[2])
+            functions = self.report_functions if match[1] else self.functions
+            functions[name] = kind, self._parameters(match[3])
         else:
             raise HeaderError(f"unknown declaration: {text}")
 
@@ -114,7 +119,7 @@ class Declarations:
         if match := re.fullmatch(r"(.+?) ?\(\*(\w+)\)\((.*)\)", text):
             result, _ = self._declarator(f"{match[1]} result")
             return f"CFUNCTYPE({', '.join([result, *self._parameters(match[3])])})", match[2]
-        match = re.fullmatch(r"(?:const )?(\w+)(\**) (\w+)(?:\[(\w+)\])?", text)
+        match = re.fullmatch(r"(?:const )?(?:struct )?(\w+)(\**)(?: (\w+))?(?:\[(\w+)\])?", text)
         if match is None:
             raise HeaderError(f"unknown declaration: {text}")
         kind = self._type(match[1], len(match[2]), text)
@@ -154,8 +159,8 @@ def _number(text: str) -> int:
 
 
 def class_name(struct: str) -> str:
-    """Return the name of a struct's class: BoardPage for vram_board_page."""
-    return "".join(part.capitalize() for part in struct.removeprefix("vram_").split("_"))
+    """Return the name of a struct's class: BoardPage for vram_board_page, ArrowSchema for itself."""
+    return "".join(part[0].upper() + part[1:] for part in struct.removeprefix("vram_").split("_"))
 
 
 def prototypes(folder: Path) -> str:
@@ -168,9 +173,11 @@ def prototypes(folder: Path) -> str:
             f'class {class_name(name)}(Structure):\n    """Struct ``{name}``."""\n\n    _fields_ = [{fields}]\n'
         )
     lines.append("# The type of the result, and those of the parameters.")
-    lines.append("PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {")
-    lines += [f'"{name}": ({result}, [{", ".join(kinds)}]),' for name, (result, kinds) in found.functions.items()]
-    body = "\n".join([*lines, "}", ""])
+    for table, functions in (("PROTOTYPES", found.functions), ("REPORT_PROTOTYPES", found.report_functions)):
+        lines.append(f"{table}: dict[str, tuple[Any, list[Any]]] = {{")
+        lines += [f'"{name}": ({result}, [{", ".join(kinds)}]),' for name, (result, kinds) in functions.items()]
+        lines.append("}")
+    body = "\n".join([*lines, ""])
     names = sorted({"Structure", *re.findall(r"\b(?:c_\w+|POINTER|CFUNCTYPE)\b", body)}, key=_import_order)
     text = f"{_HEAD}from ctypes import {', '.join(names)}\nfrom typing import Any\n\n{body}"
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(TARGET), "-"]

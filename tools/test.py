@@ -232,7 +232,7 @@ def _products() -> Iterable[str | Path]:
         if path.parts[0] != "src":
             yield from (str(path), ROOT / path)
     release = BUILD / "release"
-    names = ("src/vram", "src/libvram.so", "src/libvram_tap.so")
+    names = ("src/vram", "src/libvram.so", "src/libvram_report.so", "src/libvram_tap.so")
     yield from (release / name for name in names if (release / name).is_file())
     yield from sorted(release.glob("tests/fake_*/**/*.so*"))
 

@@ -1,6 +1,18 @@
 """The functions, structs and constants of include/vram/*.h. Written by tools/prototypes.py; do not edit."""
 
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_char,
+    c_char_p,
+    c_int,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from typing import Any
 
 OK = 0
@@ -33,6 +45,14 @@ EVENT_HELD_SEGMENT = 12
 EVENT_HELD_BLOCK = 13
 EVENT_HELD_PENDING = 14
 EVENT_HELD_FREE = 15
+REPORT_OK = 0
+REPORT_OUT_OF_MEMORY = 1
+REPORT_INVALID_VALUE = 2
+REPORT_NO_FILE = 3
+REPORT_FILE_FAILED = 4
+REPORT_NO_RECORDING = 5
+REPORT_TOO_LARGE = 6
+REPORT_FAILED = 7
 UNKNOWN = 18446744073709551615
 PROCESS_COMPUTE = 1
 PROCESS_GRAPHICS = 2
@@ -44,6 +64,51 @@ VENDOR_INTEL = 2
 OWNER_ALIVE = 0
 OWNER_DEAD = 1
 OWNER_ELSEWHERE = 2
+
+
+class ArrowSchema(Structure):
+    """Struct ``ArrowSchema``."""
+
+    _fields_ = [
+        ("format", c_char_p),
+        ("name", c_char_p),
+        ("metadata", c_char_p),
+        ("flags", c_int64),
+        ("n_children", c_int64),
+        ("children", POINTER(c_void_p)),
+        ("dictionary", c_void_p),
+        ("release", CFUNCTYPE(None, c_void_p)),
+        ("private_data", c_void_p),
+    ]
+
+
+class ArrowArray(Structure):
+    """Struct ``ArrowArray``."""
+
+    _fields_ = [
+        ("length", c_int64),
+        ("null_count", c_int64),
+        ("offset", c_int64),
+        ("n_buffers", c_int64),
+        ("n_children", c_int64),
+        ("buffers", POINTER(c_void_p)),
+        ("children", POINTER(c_void_p)),
+        ("dictionary", c_void_p),
+        ("release", CFUNCTYPE(None, c_void_p)),
+        ("private_data", c_void_p),
+    ]
+
+
+class ArrowArrayStream(Structure):
+    """Struct ``ArrowArrayStream``."""
+
+    _fields_ = [
+        ("get_schema", CFUNCTYPE(c_int, c_void_p, c_void_p)),
+        ("get_next", CFUNCTYPE(c_int, c_void_p, c_void_p)),
+        ("get_last_error", CFUNCTYPE(c_char_p, c_void_p)),
+        ("release", CFUNCTYPE(None, c_void_p)),
+        ("private_data", c_void_p),
+    ]
 
 
 class PoolOptions(Structure):
@@ -151,6 +216,15 @@ class Event(Structure):
         ("size_bytes", c_uint64),
         ("stream", c_void_p),
         ("stack", c_uint32),
+    ]
+
+
+class ReportOptions(Structure):
+    """Struct ``vram_report_options``."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("max_bytes", c_uint64),
     ]
 
 
@@ -301,4 +375,15 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_board_request": (c_int, [POINTER(BoardTrimRequest)]),
     "vram_board_answer": (None, [c_uint64, c_uint64]),
     "vram_board_read": (c_int, [c_uint32, POINTER(BoardPage)]),
+}
+REPORT_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "vram_report_version": (c_char_p, []),
+    "vram_report_last_error": (c_char_p, []),
+    "vram_report_open": (c_int, [c_char_p, POINTER(ReportOptions), POINTER(c_void_p)]),
+    "vram_report_close": (None, [c_void_p]),
+    "vram_report_json": (c_int, [c_void_p, c_size_t, POINTER(c_char_p)]),
+    "vram_report_state_json": (c_int, [c_void_p, c_size_t, c_char_p, c_size_t, POINTER(c_char_p)]),
+    "vram_report_free_text": (None, [c_char_p]),
+    "vram_report_table_name": (c_char_p, [c_size_t]),
+    "vram_report_table": (c_int, [c_void_p, c_char_p, c_void_p]),
 }

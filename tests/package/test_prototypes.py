@@ -23,10 +23,10 @@ def test_structs_and_constants_are_the_compilers(tmp_path: Path) -> None:
     numbers = {name: value for name, value in DECLARED.constants.items() if name.startswith("VRAM_")}
     for name, members in DECLARED.structs.items():
         struct = getattr(_prototypes, prototypes.class_name(name))
-        numbers[f"sizeof({name})"] = ctypes.sizeof(struct)
+        numbers[f"sizeof(struct {name})"] = ctypes.sizeof(struct)
         for _, member in members:
-            numbers[f"offsetof({name}, {member})"] = getattr(struct, member).offset
-            numbers[f"sizeof((({name}*)0)->{member})"] = getattr(struct, member).size
+            numbers[f"offsetof(struct {name}, {member})"] = getattr(struct, member).offset
+            numbers[f"sizeof(((struct {name}*)0)->{member})"] = getattr(struct, member).size
     assert len(numbers) > 200
     source = tmp_path / "layout.c"
     includes = "".join(f"#include <vram/{header.name}>\n" for header in sorted((INCLUDE / "vram").glob("*.h")))
@@ -79,6 +79,15 @@ typedef struct vram_part_info {
 } vram_part_info;
 VRAM_API vram_state vram_open(const char* path, vram_pool** pool,
                               const vram_part_info* infos, double* share);
+#define VRAM_REPORT_API __attribute__((visibility("default")))
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+struct ArrowArray {
+  struct ArrowArray** children;
+  void (*release)(struct ArrowArray*);
+};
+#endif
+VRAM_REPORT_API void vram_report_rows(struct ArrowArray* rows);
 #endif
 """)
     found = prototypes.Declarations(tmp_path)
@@ -88,8 +97,10 @@ VRAM_API vram_state vram_open(const char* path, vram_pool** pool,
             ("c_char_p", "name"),
             ("c_int * 3", "states"),
             ("CFUNCTYPE(None, c_void_p, c_void_p)", "visit"),
-        ]
+        ],
+        "ArrowArray": [("POINTER(c_void_p)", "children"), ("CFUNCTYPE(None, c_void_p)", "release")],
     }
     assert found.functions == {
         "vram_open": ("c_int", ["c_char_p", "POINTER(c_void_p)", "POINTER(PartInfo)", "POINTER(c_double)"])
     }
+    assert found.report_functions == {"vram_report_rows": ("None", ["c_void_p"])}

@@ -14,7 +14,7 @@ from program import BINARY, IS_SANITIZED
 
 pytestmark = pytest.mark.skipif(IS_SANITIZED, reason="builds with sanitizers have checks of their own")
 
-SHIPPED = [Path(BINARY), Path(BINARY).with_name("libvram.so"), Path(BINARY).with_name("libvram_tap.so")]
+SHIPPED = [Path(BINARY), *(Path(BINARY).with_name(f"libvram{name}.so") for name in ("", "_report", "_tap"))]
 CHECKS_STACKS = "__stack_chk_fail"
 
 
@@ -51,7 +51,7 @@ def test_arrays_on_the_stack_are_checked(file: Path) -> None:
     assert CHECKS_STACKS in imported(file)
 
 
-@pytest.mark.parametrize("file", SHIPPED[:2], ids=lambda file: file.name)
+@pytest.mark.parametrize("file", SHIPPED[:3], ids=lambda file: file.name)
 def test_the_c_library_is_told_how_large_buffers_are(file: Path) -> None:
     checked = {name for name in imported(file) if name.startswith("__") and name.endswith("_chk")}
     assert checked, imported(file)

@@ -1,4 +1,4 @@
-"""libvram.so for its users: its dependencies, its exported symbols, and how it opens the driver."""
+"""libvram.so and libvram_report.so for their users: dependencies, exported symbols, and how libvram.so opens the driver."""
 
 import ctypes.util
 import os
@@ -11,6 +11,8 @@ import pytest
 from program import BINARY, ROOT
 
 LIBRARY = pathlib.Path(BINARY).with_name("libvram.so")
+# The libraries, with the macro before the functions that each exports.
+LIBRARIES = {LIBRARY: "VRAM_API", LIBRARY.with_name("libvram_report.so"): "VRAM_REPORT_API"}
 FAKE_DRIVER = pathlib.Path(BINARY).parents[1] / "tests" / "fake_cuda"
 
 # Their run-time libraries would be in it; the modules' own tests cover the same code there.
@@ -23,18 +25,20 @@ def output_of(*words: object) -> str:
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True, timeout=120).stdout
 
 
-def functions_of_the_headers() -> set[str]:
+def functions_of_the_headers(macro: str) -> set[str]:
     text = "".join(header.read_text() for header in sorted((ROOT / "include/vram").glob("*.h")))
-    return set(re.findall(r"^VRAM_API [^;(]*?\b(vram_\w+)\(", text, re.MULTILINE))
+    return set(re.findall(rf"^{macro} [^;(]*?\b(vram_\w+)\(", text, re.MULTILINE))
 
 
-def test_it_shows_what_the_headers_declare_and_nothing_else() -> None:
-    shown = {line.split()[-1].split("@")[0] for line in output_of("nm", "-D", "--defined-only", LIBRARY).splitlines()}
-    assert functions_of_the_headers() == shown
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: path.name)
+def test_it_shows_what_the_headers_declare_and_nothing_else(library: pathlib.Path) -> None:
+    shown = {line.split()[-1].split("@")[0] for line in output_of("nm", "-D", "--defined-only", library).splitlines()}
+    assert functions_of_the_headers(LIBRARIES[library]) == shown
 
 
-def test_it_needs_nothing_but_the_c_library() -> None:
-    needed = set(re.findall(r"NEEDED.*\[(.*)\]", output_of("readelf", "-d", LIBRARY)))
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: path.name)
+def test_it_needs_nothing_but_the_c_library(library: pathlib.Path) -> None:
+    needed = set(re.findall(r"NEEDED.*\[(.*)\]", output_of("readelf", "-d", library)))
     assert "libc.so.6" in needed
     assert needed <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 
