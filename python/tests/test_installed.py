@@ -1,5 +1,6 @@
 """What `pip install .` must leave behind: run with the interpreter of the environment that it was installed into."""
 
+import json
 import os
 import re
 import shutil
@@ -77,6 +78,11 @@ def test_the_package_is_the_installed_one() -> None:
 def test_module_is_the_program() -> None:
     arguments = ["report", "--json", str(RECORDING)]
     assert run(sys.executable, "-m", "vram", *arguments) == run(on_path(), *arguments)
+
+
+def test_reports_are_read_in_python() -> None:
+    """Without pandas and PyArrow, which are not installed here."""
+    assert vram.load(RECORDING).to_dict() == json.loads(run(on_path(), "report", "--json", RECORDING))
 
 
 def test_module_passes_the_exit_code_on() -> None:

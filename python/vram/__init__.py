@@ -3,6 +3,7 @@
 - ``vram.enable()`` uses vram's pool under PyTorch, ``vram.cupy.enable()`` under CuPy.
 - ``vram.record()`` records allocations and frees of GPU memory; ``vram.scope()`` and ``vram.step()`` mark what the
   program is doing. The program ``vram``, which comes with this package, explains recordings (also ``python -m vram``).
+- ``vram.load()`` reads a recording: its report as Python values, and tables for pandas and Arrow.
 - ``vram.monitor`` measures functions and blocks; ``vram.memory()`` lists the GPUs and the processes that use them.
 - ``vram.Cleaner`` frees memory when that is worthwhile; ``vram.find_cycles()`` finds reference cycles with tensors.
 - ``vram.dry_run()`` predicts the memory of a training step without a GPU.
@@ -38,6 +39,7 @@ from vram.monitoring import (
 )
 from vram.recording import Recording, Scope, is_recording, record, scope, step
 from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
+from vram.reports import DeviceReport, Finding, Holder, Report, ReportPeak, ReportStep, ReportTable, load
 from vram.torch import Enabled, disable, enable, is_enabled
 from vram.watching import Watch, watch
 
@@ -48,15 +50,18 @@ __all__ = [
     "Cleaner",
     "Cleaning",
     "Cycle",
+    "DeviceReport",
     "DeviceUse",
     "DryRun",
     "DryRunContribution",
     "DryRunFits",
     "DryRunPeak",
     "Enabled",
+    "Finding",
     "Gpu",
     "GpuProcess",
     "Grade",
+    "Holder",
     "JsonLines",
     "Measurement",
     "Memory",
@@ -65,6 +70,10 @@ __all__ = [
     "Peaks",
     "Recording",
     "Region",
+    "Report",
+    "ReportPeak",
+    "ReportStep",
+    "ReportTable",
     "Scope",
     "Stat",
     "Stats",
@@ -84,6 +93,7 @@ __all__ = [
     "is_enabled",
     "is_recording",
     "jax",
+    "load",
     "log",
     "memory",
     "micro_batches",

@@ -18,12 +18,15 @@ VERSION = re.search(r"project\(vram VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt"
 MACHINES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
 # Parts of glibc: below 2.34 they are separate files.
 GLIBC = re.compile(r"lib(c|m|pthread|dl|rt)\.so\.\d+|ld-linux[\w.-]*\.so\.\d+")
-# Loads the C library and asks it; the package's version and its program's come from elsewhere.
+# Loads the C libraries and asks them; the package's version and its program's come from elsewhere.
 IN_PYTHON = """
 import vram
+from vram import reports
 from vram._library import library
 print(vram.__version__, library().vram_version().decode(), library().vram_status_text(1).decode())
+print(",".join(reports._native.table_names()))
 """
+TABLES = "events,allocations,devices,holders,steps,findings,timeline"
 
 RECORDINGS = sorted((ROOT / "demo").glob("*.pickle.xz"))
 PROGRAM = "prefix/bin/vram"
@@ -100,7 +103,7 @@ def test_licences_of_what_is_linked_in_are_there(architecture: str, unpacked: Un
 @both
 def test_glibc_alone_is_needed(architecture: str, unpacked: Unpacked) -> None:
     files = elf_files(unpacked(architecture))
-    assert {path.name for path in files} == {"vram", "libvram.so", "libvram_tap.so"}
+    assert {path.name for path in files} == {"vram", "libvram.so", "libvram_report.so", "libvram_tap.so"}
     for path in files:
         assert f"Machine: {MACHINES[architecture]}" in re.sub(r" +", " ", run("readelf", "-h", path))
         dynamic = run("readelf", "-d", path)
@@ -114,7 +117,11 @@ def test_glibc_alone_is_needed(architecture: str, unpacked: Unpacked) -> None:
 
 @both
 def test_libraries_show_their_functions_alone(architecture: str, unpacked: Unpacked) -> None:
-    for name, versions in (("libvram.so", "src/capi/vram.map"), ("libvram_tap.so", "src/tap/tap.map")):
+    for name, versions in (
+        ("libvram.so", "src/capi/vram.map"),
+        ("libvram_report.so", "src/reports/report.map"),
+        ("libvram_tap.so", "src/tap/tap.map"),
+    ):
         listed = run("readelf", "--dyn-syms", "--wide", unpacked(architecture) / "vram" / "lib" / name)
         shown = {words[7] for words in map(str.split, listed.splitlines()) if len(words) == 8 and words[6].isdigit()}
         allowed = re.findall(r"^ +(?:global: )?(\w+\*?);$", (ROOT / versions).read_text(), re.MULTILINE)
@@ -135,7 +142,7 @@ def test_debian_11(inside: Path, debian_11: Path, unpacked: Unpacked) -> None:
     run(*chroot, "python3", "-m", "pip", "install", "--no-index", "--force-reinstall", f"/scratch/{Path(wheel).name}")
     assert version() in run(*chroot, "vram", "--version")
     # Python 3.9's own interpreter, with the library loaded into it.
-    assert run(*chroot, "python3", "-c", IN_PYTHON) == f"{version()} {version()} out of memory\n"
+    assert run(*chroot, "python3", "-c", IN_PYTHON) == f"{version()} {version()} out of memory\n{TABLES}\n"
     here = unpacked("x86_64") / PROGRAM
     for recording in RECORDINGS:
         there = run(*chroot, "vram", "report", f"/scratch/{recording.name}")
@@ -215,7 +222,7 @@ def test_aarch64_library_in_python(aarch64: Path, unpacked: Unpacked) -> None:
     folder = unpacked("aarch64")
     emulated = ("qemu-aarch64-static", "-L", aarch64, "-E", f"PYTHONHOME={aarch64 / 'usr'}")
     said = run(*emulated, "-E", f"PYTHONPATH={folder}", python, "-c", IN_PYTHON)
-    assert said == f"{version()} {version()} out of memory\n"
+    assert said == f"{version()} {version()} out of memory\n{TABLES}\n"
 
 
 def test_aarch64_tap_in_front_of_a_program(aarch64: Path, unpacked: Unpacked) -> None:

@@ -1,0 +1,318 @@
+"""``vram.load()``: a recording and its report as Python values."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from vram._sizes import format_size, parse_size
+from vram.reports._native import NativeReport
+from vram.reports._table import ReportTable
+
+_DEFAULT_TOP = 50
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class ReportPeak:
+    """The peaks of a device's memory, in bytes, each at its own moment.
+
+    ``requested_bytes``: what tensors requested. ``allocated_bytes``: blocks in use. ``active_bytes``: also blocks that are
+    freed but still used by a stream. ``reserved_bytes``: memory taken from the device. ``utilization`` is requested /
+    reserved; None: nothing was reserved. ``time_ns``, ``event`` and ``step`` are the moment of the requested peak.
+    """
+
+    requested_bytes: int
+    allocated_bytes: int
+    active_bytes: int
+    reserved_bytes: int
+    utilization: float | None
+    time_ns: int
+    event: int
+    step: int | None
+    reserved_time_ns: int
+    reserved_event: int
+    reserved_step: int | None
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A group of blocks that were alive at one moment.
+
+    ``by`` is the grouping ("user_frame", "stack", "scope", "size", ...), ``block_bytes`` includes rounding, and
+    ``oldest_ns`` is the allocation time of the oldest block. ``stack`` is the stack, innermost frame first, if
+    ``by`` is "stack".
+    """
+
+    by: str
+    name: str
+    requested_bytes: int
+    block_bytes: int
+    count: int
+    largest_bytes: int
+    oldest_ns: int
+    before_recording: bool
+    stack: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ReportStep:
+    """A step of the program: its events are first_event to first_event + event_count - 1."""
+
+    index: int
+    name: str
+    first_event: int
+    event_count: int
+    begin_ns: int
+    end_ns: int
+    peak_requested_bytes: int
+    peak_reserved_bytes: int
+    peak_event: int
+    end_requested_bytes: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A result of the report: ``detail`` is the evidence, ``advice`` what to do. docs/json.md lists the kinds."""
+
+    kind: str
+    bytes: int
+    title: str
+    detail: str
+    advice: str
+
+
+class DeviceReport:
+    """The report of one device of a recording."""
+
+    def __init__(self, native: NativeReport, index: int, document: Mapping[str, Any]) -> None:
+        self._native = native
+        self._index = index
+        self._document = document
+
+    @property
+    def device(self) -> int:
+        """The device's number."""
+        return int(self._document["device"])
+
+    @property
+    def kind(self) -> str:
+        """The kind of memory: "gpu", or "host" for pinned host memory."""
+        return str(self._document["kind"])
+
+    @property
+    def confidence(self) -> str:
+        """How reliable the recording is: "exact", "consistent", "unchecked", "truncated", "overflow" or "contradiction"."""
+        return str(self._document["confidence"]["word"])
+
+    @property
+    def peak(self) -> ReportPeak:
+        """The peaks of requested, allocated, active and reserved bytes."""
+        return _made(ReportPeak, self._document["peak"])
+
+    @property
+    def steps(self) -> tuple[ReportStep, ...]:
+        """The steps of the program; empty if none were found."""
+        return tuple(_made(ReportStep, step) for step in self._document["steps"]["items"])
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings, the most important first."""
+        return tuple(_made(Finding, finding) for finding in self._document["findings"])
+
+    def state(self, at: str = "peak", *, top: int | None = _DEFAULT_TOP) -> dict[str, Any]:
+        """Return everything about one moment: the object ``state`` of docs/json.md.
+
+        Moments other than the peak are computed from the events, in less time than load() takes.
+
+        Args:
+            at: "peak", "step:12" (the peak of this step), "event:1234", "1.5s", "250ms", "oom" or "oom:1".
+            top: The number of holders in each breakdown. None: all.
+
+        Raises:
+            ValueError: `at` is invalid, or the recording has no such moment; `top` is negative.
+        """
+        state: dict[str, Any] = json.loads(self._native.state(self._index, at, _checked_top(top)))
+        return state
+
+    def holders(self, at: str = "peak", *, by: str | None = None, top: int | None = _DEFAULT_TOP) -> tuple[Holder, ...]:
+        """Return who held memory at a moment, the largest first.
+
+        Args:
+            at: As for state().
+            by: The grouping: "user_frame", "stack", "scope", "size", "stream", "age", "pool" or, if there are names,
+                "category". None: the grouping that ``vram report`` shows.
+            top: The number of holders. None: all.
+
+        Raises:
+            ValueError: As for state(), or there is no such grouping.
+        """
+        shown = self._document["holders"]
+        grouping = by if by is not None else shown[0]["by"] if shown else "user_frame"
+        breakdowns = {breakdown["by"]: breakdown for breakdown in self.state(at, top=top)["breakdowns"]}
+        if grouping not in breakdowns:
+            raise ValueError(f"there is no grouping {grouping!r}: expected one of {', '.join(breakdowns)}")
+        return tuple(_made(Holder, holder) for holder in breakdowns[grouping]["holders"])
+
+    def __repr__(self) -> str:
+        return f"<vram.DeviceReport {self._title()}>"
+
+    def _title(self) -> str:
+        name = "pinned host memory" if self.kind == "host" else f"GPU {self.device}"
+        peak = self.peak
+        requested, reserved = format_size(peak.requested_bytes), format_size(peak.reserved_bytes)
+        return f"{name}: peak {requested} requested, {reserved} reserved, {len(self.findings)} findings"
+
+
+class Report:
+    """A recording and its report, created by load(). Any thread may use it.
+
+    ``peak``, ``steps``, ``findings``, ``state()`` and ``holders()`` are those of ``device``.
+    """
+
+    def __init__(self, native: NativeReport) -> None:
+        self._native = native
+        self._document: dict[str, Any] = json.loads(native.document(_DEFAULT_TOP))
+        devices = self._document["devices"]
+        self._devices = tuple(DeviceReport(native, index, device) for index, device in enumerate(devices))
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return str(self._document["path"])
+
+    @property
+    def format(self) -> str:
+        """The format of the file, for people."""
+        return str(self._document["format"])
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The allocator's settings, as recorded."""
+        return dict(self._document["settings"])
+
+    @property
+    def devices(self) -> tuple[DeviceReport, ...]:
+        """The devices in the recording."""
+        return self._devices
+
+    @property
+    def device(self) -> DeviceReport:
+        """The device with the largest peak."""
+        main = (self._document["device"], self._document["kind"])
+        return next(device for device in self._devices if (device.device, device.kind) == main)
+
+    @property
+    def peak(self) -> ReportPeak:
+        """The peaks of requested, allocated, active and reserved bytes."""
+        return self.device.peak
+
+    @property
+    def steps(self) -> tuple[ReportStep, ...]:
+        """The steps of the program; empty if none were found."""
+        return self.device.steps
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings, the most important first."""
+        return self.device.findings
+
+    def state(self, at: str = "peak", *, top: int | None = _DEFAULT_TOP) -> dict[str, Any]:
+        """Return everything about one moment of the main device; see DeviceReport.state()."""
+        return self.device.state(at, top=top)
+
+    def holders(self, at: str = "peak", *, by: str | None = None, top: int | None = _DEFAULT_TOP) -> tuple[Holder, ...]:
+        """Return who held memory of the main device at a moment; see DeviceReport.holders()."""
+        return self.device.holders(at, by=by, top=top)
+
+    def to_dict(self, *, top: int | None = _DEFAULT_TOP) -> dict[str, Any]:
+        """Return the whole report: the document ``vram.report/1`` that ``vram report --json`` prints (docs/json.md).
+
+        Args:
+            top: The number of holders in each breakdown. None: all.
+
+        Raises:
+            ValueError: `top` is negative.
+        """
+        document: dict[str, Any] = json.loads(self._native.document(_checked_top(top)))
+        return document
+
+    def table(self, name: str) -> ReportTable:
+        """Return a table for Polars, DuckDB and other libraries that read Arrow; docs/load.md lists the columns.
+
+        Args:
+            name: "events", "allocations", "devices", "holders", "steps", "findings" or "timeline".
+
+        Raises:
+            ValueError: There is no such table.
+        """
+        return ReportTable(self._native, name)
+
+    def to_arrow(self, table: str = "allocations") -> Any:
+        """Return a table as a ``pyarrow.Table``; see table() and ReportTable.to_arrow()."""
+        return self.table(table).to_arrow()
+
+    def to_pandas(self, table: str = "allocations") -> Any:
+        """Return a table as a ``pandas.DataFrame``; see table() and ReportTable.to_pandas()."""
+        return self.table(table).to_pandas()
+
+    def __repr__(self) -> str:
+        return f"<vram.Report {self.path!r}, {'; '.join(device._title() for device in self._devices)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the peaks and findings for a notebook."""
+        rows = "".join(
+            f"<tr><th>{html.escape(device._title())}</th></tr>"
+            + "".join(f"<tr><td>{html.escape(finding.title)}</td></tr>" for finding in device.findings)
+            for device in self._devices
+        )
+        return f"<table><caption>{html.escape(self.path)}</caption>{rows}</table>"
+
+
+def load(path: str | os.PathLike[str], *, max_size: int | str | None = None) -> Report:
+    """Read a recording and explain it, as ``vram report`` does. Nothing in the file is executed.
+
+    Takes as long as ``vram report``, and releases the GIL meanwhile. A truncated recording is no error: the report covers
+    what precedes the damage.
+
+    Args:
+        path: A ``.vtrace`` file or a PyTorch snapshot, which may be compressed with gzip, xz or zstd.
+        max_size: The maximum size of the decompressed recording, "20GiB" or a number of bytes. None: 1 TiB.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        OSError: The file cannot be read.
+        ValueError: `max_size` is invalid.
+        VramError: The file is no recording, damaged from its beginning on, or larger than `max_size`; or vram's library is
+            missing.
+
+    >>> import vram, pickle, tempfile, os
+    >>> segment = {"action": "segment_alloc", "addr": 2 << 20, "size": 2 << 20, "stream": 0}
+    >>> block = {"action": "alloc", "addr": 2 << 20, "size": 1 << 20, "stream": 0}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "run.pickle")  # as torch.cuda.memory._dump_snapshot() writes it
+    ...     with open(path, "wb") as file:
+    ...         pickle.dump({"segments": [], "device_traces": [[segment, block]]}, file)
+    ...     report = vram.load(path)
+    >>> report.peak.requested_bytes, report.peak.reserved_bytes
+    (1048576, 2097152)
+    """
+    return Report(NativeReport(path, 0 if max_size is None else parse_size(max_size)))
+
+
+def _checked_top(top: int | None) -> int:
+    """Return the library's number for `top`, which is 0 for all."""
+    if top is None:
+        return 0
+    if top < 1:
+        raise ValueError(f"top is a number of holders from 1 on, or None for all, not {top}")
+    return top
+
+
+def _made(kind: type[_Value], values: Mapping[str, Any]) -> _Value:
+    """Return an object of a dataclass from an object of the document, which may have more members."""
+    return kind(**{field.name: values[field.name] for field in fields(kind)})  # type: ignore[arg-type]
