@@ -61,7 +61,7 @@ const Manual& DoctorCommand::manual() const {
 }
 
 Result<uint32_t> parse_running(std::string_view option, std::string_view text) {
-  const auto pid = parse_number<uint32_t>(option, text);
+  auto pid = parse_number<uint32_t>(option, text);
   if (!pid || (*pid > 0 && access(fmt::format("/proc/{}", *pid).c_str(), F_OK) == 0)) return pid;
   return fail(Code::kBadInput, "{}: expected a running process, found none with pid {}", option,
               *pid);

@@ -125,7 +125,7 @@ TEST(TypedOptions, OfTwoValuesOnlyTheLastIsConverted) {
 }
 
 TEST(TypedOptions, ErrorsSayWhatWasExpectedAndFound) {
-  const auto error = [](std::vector<std::string> words) { return Kitchen().error(words); };
+  const auto error = [](const std::vector<std::string>& words) { return Kitchen().error(words); };
   EXPECT_EQ(error({"--weight", "big"}),
             "--weight: expected a size such as 16GiB, 512MiB or 1048576, found 'big'");
   EXPECT_EQ(error({"--count", "-1"}), "--count takes a whole number, found '-1'");

@@ -145,7 +145,7 @@ struct ForkHandlers {
 namespace {
 // From the start of the process on: a fork that began before the handlers were installed would run
 // none of them, and its child could inherit the lock of a thread that starts the first recording.
-[[maybe_unused]] const int watches_forks =
+[[maybe_unused]] const int kWatchesForks =
     pthread_atfork(&ForkHandlers::prepare, &ForkHandlers::in_parent, &ForkHandlers::in_child);
 }  // namespace
 

@@ -247,7 +247,7 @@ def test_threads_may_share_a_report() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert equal == [True] * 4
 
 

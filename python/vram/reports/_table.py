@@ -45,7 +45,7 @@ class ReportTable:
     def to_pandas(self) -> Any:
         """Return the table as a ``pandas.DataFrame``.
 
-        Texts that repeat are categories. Integers that may be missing have a nullable type (``UInt32``, ``Int64``).
+        Texts that repeat are categories. Integers that may be missing have a nullable type (``pandas.UInt32Dtype``, ``pandas.Int64Dtype``).
 
         Raises:
             ImportError: pandas is missing, or PyArrow is missing or older than 15.

@@ -34,7 +34,7 @@ TEST(Paddle, TheSmallestBlockIsTakenAndFreedNeighboursBecomeOne) {
   p.free(large);
   const uint32_t a = p.alloc(3 * kMiB);  // of the 4 MiB
   const uint32_t b = p.alloc(kMiB);      // their rest
-  p.free(p.alloc(10 * kMiB));            // is whole
+  p.free(p.alloc(10 * kMiB));            // one chunk again
   p.free(a);
   p.free(b);
   p.alloc(4 * kMiB);
@@ -46,7 +46,7 @@ TEST(Paddle, AFullDeviceGetsTheStreamsOwnIdleChunksFirst) {
   ProgramBuilder p;
   p.free(p.alloc(40 * kMiB, 1));
   p.free(p.alloc(30 * kMiB, 2));
-  p.alloc(60 * kMiB, 2);  // fits beside the 40 of the other stream
+  p.alloc(60 * kMiB, 2);  // fits with the 40 of the other stream
   const Outcome outcome = run_on("paddle", p.build(), capacity(100 * kMiB));
   EXPECT_EQ(outcome.calls, (Calls{{Kind::kAlloc, 40 * kMiB},
                                   {Kind::kAlloc, 30 * kMiB},

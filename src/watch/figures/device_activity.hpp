@@ -10,7 +10,7 @@ namespace vram::watch::figures {
 
 inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
     {.key = "process_count",
-     .value = read<process_count>,
+     .value = kRead<process_count>,
      .unit = Unit::kProcesses,
      .meaning = "number of processes that the driver names; null if it names none for lack of "
                 "permission or support",
@@ -19,14 +19,14 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
                 .help = "Processes that the driver names: NVML nvmlDeviceGet*RunningProcesses; "
                         "fdinfo; KFD."},
      .history = {.number = 11}},
-    {.value = read<mps_client_count>,
+    {.value = kRead<mps_client_count>,
      .unit = Unit::kProcesses,
      .metric = {.name = "vram_gpu_mps_clients",
                 .after = "vram_gpu_processes",
                 .help = "Processes that compute through NVIDIA's MPS server, where there are "
                         "any: NVML nvmlDeviceGetMPSComputeRunningProcesses."}},
     {.key = "busy_percent",
-     .value = sample<&DeviceSample::busy_percent>,
+     .value = kSample<&DeviceSample::busy_percent>,
      .unit = Unit::kPercent,
      .meaning = "the share of time in which any kernel ran, in the driver's last sample period",
      .detail = {.section = Section::kActivity, .name = "busy"},
@@ -36,12 +36,12 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
                         "nvmlDeviceGetUtilizationRates.gpu; amdgpu gpu_busy_percent."},
      .dcgm = {.name = "DCGM_FI_DEV_GPU_UTIL", .help = "Utilization (in %)."},
      .history = {.number = 5}},
-    {.value = read<busy_ratio>,
+    {.value = kRead<busy_ratio>,
      .dcgm = {.name = "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
               .help = "Utilization (0 to 1), as NVML has it: the profiler is not asked.",
               .ours = "`vram_gpu_utilization_ratio`"}},
     {.key = "memory_busy_percent",
-     .value = sample<&DeviceSample::memory_busy_percent>,
+     .value = kSample<&DeviceSample::memory_busy_percent>,
      .unit = Unit::kPercent,
      .meaning = "the share of time in which memory was read or written, not of bytes",
      .detail = {.section = Section::kActivity, .name = "memory busy"},
@@ -52,7 +52,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
               .help = "Share of time in which memory was read or written (in %)."},
      .history = {.number = 6}},
     {.key = "memory_bandwidth_percent",
-     .value = sample<&DeviceSample::memory_bandwidth_percent>,
+     .value = kSample<&DeviceSample::memory_bandwidth_percent>,
      .unit = Unit::kPercent,
      .meaning = "the share of the memory's peak bandwidth that was used in the last few seconds "
                 "(NVIDIA's Hopper and newer, from the third sample on)",
@@ -62,7 +62,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
                 .help = "Share of the bytes that could have been read and written in the last "
                         "seconds: NVML nvmlGpmMetricsGet 10."}},
     {.key = "temperature_celsius",
-     .value = sample<&DeviceSample::celsius>,
+     .value = kSample<&DeviceSample::celsius>,
      .unit = Unit::kCelsius,
      .meaning = "temperature of the chip",
      .detail = {.section = Section::kActivity, .name = "temperature", .after = "power limit"},
@@ -76,7 +76,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
               .help = "Temperature of the chip (in C)."},
      .history = {.number = 7}},
     {.key = "power_milliwatts",
-     .value = sample<&DeviceSample::milliwatts>,
+     .value = kSample<&DeviceSample::milliwatts>,
      .unit = Unit::kMilliwatts,
      .meaning = "power drawn now",
      .detail = {.section = Section::kActivity, .name = "power", .after = "clocks held down"},
@@ -90,7 +90,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
               .help = "Power drawn (in W)."},
      .history = {.number = 8}},
     {.key = "core_mhz",
-     .value = sample<&DeviceSample::core_mhz>,
+     .value = kSample<&DeviceSample::core_mhz>,
      .unit = Unit::kMegahertz,
      .meaning = "the chip's clock rate",
      .detail = {.section = Section::kActivity, .name = "core clock"},
@@ -100,7 +100,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
      .dcgm = {.name = "DCGM_FI_DEV_SM_CLOCK", .help = "Clock of the cores (in MHz)."},
      .history = {.number = 9}},
     {.key = "memory_mhz",
-     .value = sample<&DeviceSample::memory_mhz>,
+     .value = kSample<&DeviceSample::memory_mhz>,
      .unit = Unit::kMegahertz,
      .meaning = "the memory's clock rate",
      .detail = {.section = Section::kActivity, .name = "memory clock"},
@@ -109,7 +109,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
      .dcgm = {.name = "DCGM_FI_DEV_MEM_CLOCK", .help = "Clock of the memory (in MHz)."},
      .history = {.number = 10}},
     {.key = "throttle_reasons",
-     .value = sample<&DeviceSample::throttle_reasons>,
+     .value = kSample<&DeviceSample::throttle_reasons>,
      .meaning = "texts: why the clocks are throttled; empty if they are not",
      .detail = {.section = Section::kActivity, .name = "clocks held down"},
      .metric = {.name = "vram_gpu_throttle_active",
@@ -118,7 +118,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
                 .labels = "reason",
                 .points = throttle_reasons}},
     {.key = "pcie_sent_bytes",
-     .value = sample<&DeviceSample::pcie_sent_bytes>,
+     .value = kSample<&DeviceSample::pcie_sent_bytes>,
      .unit = Unit::kBytes,
      .meaning = "bytes sent over PCIe since the driver was loaded; may restart at 0; null if the "
                 "driver counts with 32 bits only",
@@ -127,7 +127,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
                 .kind = Kind::kCounter,
                 .help = "Bytes that the GPU sent over PCIe: NVML field 197. May begin anew."}},
     {.key = "pcie_received_bytes",
-     .value = sample<&DeviceSample::pcie_received_bytes>,
+     .value = kSample<&DeviceSample::pcie_received_bytes>,
      .unit = Unit::kBytes,
      .meaning = "bytes received over PCIe; as `pcie_sent_bytes`",
      .detail = {.section = Section::kTraffic, .name = "PCIe received", .after = "PCIe sent"},
@@ -136,7 +136,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
                 .help = "Bytes that the GPU received over PCIe: NVML field 198. May begin "
                         "anew."}},
     {.key = "nvlink_sent_bytes",
-     .value = sample<&DeviceSample::nvlink_sent_bytes>,
+     .value = kSample<&DeviceSample::nvlink_sent_bytes>,
      .unit = Unit::kBytes,
      .meaning = "bytes sent over all NVLinks; as `pcie_sent_bytes`",
      .detail = {.section = Section::kTraffic, .name = "NVLink sent", .after = "NVLink receiving"},
@@ -144,7 +144,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
                 .kind = Kind::kCounter,
                 .help = "Bytes that the GPU sent over all NVLinks: NVML field 138."}},
     {.key = "nvlink_received_bytes",
-     .value = sample<&DeviceSample::nvlink_received_bytes>,
+     .value = kSample<&DeviceSample::nvlink_received_bytes>,
      .unit = Unit::kBytes,
      .meaning = "bytes received over all NVLinks; as `pcie_sent_bytes`",
      .detail = {.section = Section::kTraffic, .name = "NVLink received", .after = "NVLink sent"},
@@ -156,7 +156,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
 // A counter says more, so a rate has a series only where there is none.
 inline constexpr auto kRateFigures = std::to_array<Figure<Device>>({
     {.key = "pcie_sent_bytes_per_second",
-     .value = read<&Device::pcie_sent_bytes_per_second>,
+     .value = kRead<&Device::pcie_sent_bytes_per_second>,
      .unit = Unit::kBytesPerSecond,
      .meaning =
          "bytes per second sent over PCIe in the last few seconds; unknown in the first sample",
@@ -165,14 +165,14 @@ inline constexpr auto kRateFigures = std::to_array<Figure<Device>>({
      .metric = {.name = "vram_gpu_pcie_sent_bytes_per_second",
                 .help = "Sent over PCIe in the last seconds, where no counter tells it: NVML "
                         "nvmlGpmMetricsGet 20.",
-                .unless = sample<&DeviceSample::pcie_sent_bytes>},
+                .unless = kSample<&DeviceSample::pcie_sent_bytes>},
      .dcgm = {.name = "DCGM_FI_PROF_PCIE_TX_BYTES",
               .help = "Bytes a second sent over PCIe.",
               .ours = "`vram_gpu_pcie_sent_bytes_per_second`, or the rate of "
                       "`vram_gpu_pcie_sent_bytes_total`"},
      .history = {.number = 13}},
     {.key = "pcie_received_bytes_per_second",
-     .value = read<&Device::pcie_received_bytes_per_second>,
+     .value = kRead<&Device::pcie_received_bytes_per_second>,
      .unit = Unit::kBytesPerSecond,
      .meaning = "bytes per second received over PCIe; as `pcie_sent_bytes_per_second`",
      .detail = {.section = Section::kTraffic, .name = "PCIe receiving"},
@@ -180,14 +180,14 @@ inline constexpr auto kRateFigures = std::to_array<Figure<Device>>({
      .metric = {.name = "vram_gpu_pcie_received_bytes_per_second",
                 .help = "Received over PCIe in the last seconds, where no counter tells it: NVML "
                         "nvmlGpmMetricsGet 21.",
-                .unless = sample<&DeviceSample::pcie_received_bytes>},
+                .unless = kSample<&DeviceSample::pcie_received_bytes>},
      .dcgm = {.name = "DCGM_FI_PROF_PCIE_RX_BYTES",
               .help = "Bytes a second received over PCIe.",
               .ours = "`vram_gpu_pcie_received_bytes_per_second`, or the rate of "
                       "`vram_gpu_pcie_received_bytes_total`"},
      .history = {.number = 14}},
     {.key = "nvlink_sent_bytes_per_second",
-     .value = read<&Device::nvlink_sent_bytes_per_second>,
+     .value = kRead<&Device::nvlink_sent_bytes_per_second>,
      .unit = Unit::kBytesPerSecond,
      .meaning = "bytes per second sent over all NVLinks; as `pcie_sent_bytes_per_second`",
      .detail = {.section = Section::kTraffic, .name = "NVLink sending", .after = "PCIe received"},
@@ -195,9 +195,9 @@ inline constexpr auto kRateFigures = std::to_array<Figure<Device>>({
      .metric = {.name = "vram_gpu_nvlink_sent_bytes_per_second",
                 .help = "Sent over all NVLinks in the last seconds, where no counter tells it: "
                         "NVML nvmlGpmMetricsGet 61.",
-                .unless = sample<&DeviceSample::nvlink_sent_bytes>}},
+                .unless = kSample<&DeviceSample::nvlink_sent_bytes>}},
     {.key = "nvlink_received_bytes_per_second",
-     .value = read<&Device::nvlink_received_bytes_per_second>,
+     .value = kRead<&Device::nvlink_received_bytes_per_second>,
      .unit = Unit::kBytesPerSecond,
      .meaning = "bytes per second received over all NVLinks; as `pcie_sent_bytes_per_second`",
      .detail = {.section = Section::kTraffic,
@@ -207,7 +207,7 @@ inline constexpr auto kRateFigures = std::to_array<Figure<Device>>({
      .metric = {.name = "vram_gpu_nvlink_received_bytes_per_second",
                 .help = "Received over all NVLinks in the last seconds, where no counter tells "
                         "it: NVML nvmlGpmMetricsGet 60.",
-                .unless = sample<&DeviceSample::nvlink_received_bytes>}},
+                .unless = kSample<&DeviceSample::nvlink_received_bytes>}},
 });
 
 }  // namespace vram::watch::figures

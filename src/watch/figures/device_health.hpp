@@ -10,13 +10,13 @@
 namespace vram::watch::figures {
 
 template <auto Member>
-inline constexpr auto ecc_since_boot = health<&DeviceHealth::ecc_since_boot, Member>;
+inline constexpr auto kEccSinceBootOf = kHealth<&DeviceHealth::ecc_since_boot, Member>;
 template <auto Member>
-inline constexpr auto ecc_ever = health<&DeviceHealth::ecc_ever, Member>;
+inline constexpr auto kEccEverOf = kHealth<&DeviceHealth::ecc_ever, Member>;
 template <auto Member>
-inline constexpr auto rows = health<&DeviceHealth::remapped_rows, Member>;
+inline constexpr auto kRowsOf = kHealth<&DeviceHealth::remapped_rows, Member>;
 template <auto Member>
-inline constexpr auto pages = health<&DeviceHealth::retired_pages, Member>;
+inline constexpr auto kPagesOf = kHealth<&DeviceHealth::retired_pages, Member>;
 
 inline constexpr ObjectType kEccType{
     .name = "ecc", .schema = "Ecc", .description = "Errors that the memory's check bits detected."};
@@ -51,7 +51,7 @@ inline constexpr std::string_view kPagesHelp =
 
 inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
     {.key = "memory_temperature_celsius",
-     .value = health<&DeviceHealth::memory_celsius>,
+     .value = kHealth<&DeviceHealth::memory_celsius>,
      .unit = Unit::kCelsius,
      .meaning = "temperature of the memory",
      .detail = {.section = Section::kActivity, .name = "memory temperature"},
@@ -63,7 +63,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "Temperature of the memory (in C)."}},
     {.in = &kEccSinceBoot,
      .key = "corrected",
-     .value = ecc_since_boot<&EccCounts::corrected>,
+     .value = kEccSinceBootOf<&EccCounts::corrected>,
      .unit = Unit::kCount,
      .meaning = "errors that were corrected",
      .detail = {.section = Section::kErrors, .name = "ECC since boot", .words = "corrected"},
@@ -76,7 +76,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "Corrected memory errors since the driver was loaded."}},
     {.in = &kEccSinceBoot,
      .key = "uncorrected",
-     .value = ecc_since_boot<&EccCounts::uncorrected>,
+     .value = kEccSinceBootOf<&EccCounts::uncorrected>,
      .unit = Unit::kCount,
      .meaning = "errors that were not: the data that was read is lost",
      .detail = {.section = Section::kErrors, .name = "ECC since boot", .words = "uncorrected"},
@@ -89,7 +89,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "Uncorrected memory errors since the driver was loaded."}},
     {.in = &kEccEver,
      .key = "corrected",
-     .value = ecc_ever<&EccCounts::corrected>,
+     .value = kEccEverOf<&EccCounts::corrected>,
      .unit = Unit::kCount,
      .detail = {.section = Section::kErrors, .name = "ECC ever", .words = "corrected"},
      .metric = {.name = "vram_gpu_ecc_lifetime_corrected_total",
@@ -101,7 +101,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "Corrected memory errors in the GPU's life."}},
     {.in = &kEccEver,
      .key = "uncorrected",
-     .value = ecc_ever<&EccCounts::uncorrected>,
+     .value = kEccEverOf<&EccCounts::uncorrected>,
      .unit = Unit::kCount,
      .detail = {.section = Section::kErrors, .name = "ECC ever", .words = "uncorrected"},
      .metric = {.name = "vram_gpu_ecc_lifetime_uncorrected_total",
@@ -113,7 +113,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "Uncorrected memory errors in the GPU's life."}},
     {.in = &kRows,
      .key = "corrected",
-     .value = rows<&RemappedRows::corrected>,
+     .value = kRowsOf<&RemappedRows::corrected>,
      .meaning = "rows replaced because of errors that could be corrected",
      .detail = {.section = Section::kErrors,
                 .name = "remapped rows",
@@ -129,7 +129,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "Rows replaced for corrected errors."}},
     {.in = &kRows,
      .key = "uncorrected",
-     .value = rows<&RemappedRows::uncorrected>,
+     .value = kRowsOf<&RemappedRows::uncorrected>,
      .meaning = "rows replaced because of other errors",
      .detail = {.section = Section::kErrors, .name = "remapped rows", .words = "for uncorrected"},
      .metric = {.name = "vram_gpu_remapped_rows_total",
@@ -143,7 +143,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "Rows replaced for uncorrected errors."}},
     {.in = &kRows,
      .key = "is_pending",
-     .value = rows<&RemappedRows::is_pending>,
+     .value = kRowsOf<&RemappedRows::is_pending>,
      .meaning = "whether rows will be replaced at the next reset",
      .detail = {.section = Section::kErrors,
                 .name = "remapped rows",
@@ -155,7 +155,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "1: a row is replaced at the next reset."}},
     {.in = &kRows,
      .key = "has_failed",
-     .value = rows<&RemappedRows::has_failed>,
+     .value = kRowsOf<&RemappedRows::has_failed>,
      .meaning = "whether a row could not be replaced",
      .detail = {.section = Section::kErrors,
                 .name = "remapped rows",
@@ -167,7 +167,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "1: a row could not be replaced."}},
     {.in = &kPages,
      .key = "corrected",
-     .value = pages<&RetiredPages::corrected>,
+     .value = kPagesOf<&RetiredPages::corrected>,
      .meaning = "pages retired after several corrected errors",
      .detail = {.section = Section::kErrors,
                 .name = "retired pages",
@@ -182,7 +182,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "Pages retired for corrected errors."}},
     {.in = &kPages,
      .key = "uncorrected",
-     .value = pages<&RetiredPages::uncorrected>,
+     .value = kPagesOf<&RetiredPages::uncorrected>,
      .meaning = "pages retired after an error that could not be corrected",
      .detail = {.section = Section::kErrors, .name = "retired pages", .words = "for uncorrected"},
      .metric = {.name = "vram_gpu_retired_pages_total",
@@ -195,7 +195,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "Pages retired for uncorrected errors."}},
     {.in = &kPages,
      .key = "of_any_cause",
-     .value = pages<&RetiredPages::of_any_cause>,
+     .value = kPagesOf<&RetiredPages::of_any_cause>,
      .meaning = "all retired pages, if the driver does not report the cause (AMD)",
      .detail = {.section = Section::kErrors,
                 .name = "retired pages",
@@ -207,7 +207,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
                 .label_value = "unknown"}},
     {.in = &kPages,
      .key = "is_pending",
-     .value = pages<&RetiredPages::is_pending>,
+     .value = kPagesOf<&RetiredPages::is_pending>,
      .meaning = "whether a bad page is in use until the next reset",
      .detail = {.section = Section::kErrors,
                 .name = "retired pages",
@@ -219,7 +219,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
               .help = "1: a bad page is in use until the next reset."}},
     {.in = &kPages,
      .key = "has_failed",
-     .value = pages<&RetiredPages::has_failed>,
+     .value = kPagesOf<&RetiredPages::has_failed>,
      .meaning = "whether a page could not be retired",
      .detail = {.section = Section::kErrors,
                 .name = "retired pages",
@@ -228,7 +228,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
                 .help = "1: a bad page could not be taken out of use: amdgpu "
                         "ras/gpu_vram_bad_pages."}},
     {.key = "recovery_action",
-     .value = health<&DeviceHealth::recovery_action>,
+     .value = kHealth<&DeviceHealth::recovery_action>,
      .meaning = "what the driver requests, such as `\"reset\"`",
      .detail = {.section = Section::kErrors, .name = "driver asks for"},
      .metric = {.name = "vram_gpu_recovery_action",
@@ -239,7 +239,7 @@ inline constexpr auto kErrorFigures = std::to_array<Figure<Device>>({
 
 inline constexpr auto kXidFigures = std::to_array<Figure<Device>>({
     {.key = "xids",
-     .value = read<&Device::xids>,
+     .value = kRead<&Device::xids>,
      .meaning = "every `fault` that the driver reported while this program was running; null if it "
                 "does not report faults, and in the first sample",
      .detail = {.section = Section::kErrors, .name = "Xid", .after = kFirst},

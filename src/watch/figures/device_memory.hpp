@@ -9,11 +9,11 @@
 namespace vram::watch::figures {
 
 template <auto Member>
-inline constexpr auto memory = sample<&DeviceSample::memory, Member>;
+inline constexpr auto kMemoryOf = kSample<&DeviceSample::memory, Member>;
 template <auto Member>
-inline constexpr auto host_memory = sample<&DeviceSample::host_memory, Member>;
+inline constexpr auto kHostMemoryOf = kSample<&DeviceSample::host_memory, Member>;
 template <auto Member>
-inline constexpr auto bar1 = health<&DeviceHealth::bar1, Member>;
+inline constexpr auto kBar1Of = kHealth<&DeviceHealth::bar1, Member>;
 
 inline constexpr Group<Device> kMemory{
     .key = "memory", .type = &kMemoryType, .meaning = "its `memory`"};
@@ -34,7 +34,7 @@ inline constexpr Group<Device> kBar1{
 inline constexpr auto kMemoryFigures = std::to_array<Figure<Device>>({
     {.in = &kMemory,
      .key = "total_bytes",
-     .value = memory<&DeviceMemory::total_bytes>,
+     .value = kMemoryOf<&DeviceMemory::total_bytes>,
      .unit = Unit::kBytes,
      .meaning = "total bytes",
      .detail = {.section = Section::kMemory, .name = "total"},
@@ -45,8 +45,8 @@ inline constexpr auto kMemoryFigures = std::to_array<Figure<Device>>({
      .dcgm = {.name = "DCGM_FI_DEV_FB_TOTAL", .help = "Memory (in MiB)."}},
     {.in = &kMemory,
      .key = "used_bytes",
-     .value = memory<&DeviceMemory::used_bytes>,
-     .limit = memory<&DeviceMemory::total_bytes>,
+     .value = kMemoryOf<&DeviceMemory::used_bytes>,
+     .limit = kMemoryOf<&DeviceMemory::total_bytes>,
      .unit = Unit::kBytes,
      .meaning = "bytes that programs use",
      .detail = {.section = Section::kMemory, .name = "used"},
@@ -58,8 +58,8 @@ inline constexpr auto kMemoryFigures = std::to_array<Figure<Device>>({
      .history = {.number = 1}},
     {.in = &kMemory,
      .key = "free_bytes",
-     .value = memory<&DeviceMemory::free_bytes>,
-     .limit = memory<&DeviceMemory::total_bytes>,
+     .value = kMemoryOf<&DeviceMemory::free_bytes>,
+     .limit = kMemoryOf<&DeviceMemory::total_bytes>,
      .unit = Unit::kBytes,
      .meaning = "free bytes",
      .detail = {.section = Section::kMemory, .name = "free"},
@@ -73,8 +73,8 @@ inline constexpr auto kMemoryFigures = std::to_array<Figure<Device>>({
      .history = {.number = 3}},
     {.in = &kMemory,
      .key = "reserved_bytes",
-     .value = memory<&DeviceMemory::reserved_bytes>,
-     .limit = memory<&DeviceMemory::total_bytes>,
+     .value = kMemoryOf<&DeviceMemory::reserved_bytes>,
+     .limit = kMemoryOf<&DeviceMemory::total_bytes>,
      .unit = Unit::kBytes,
      .meaning = "bytes that the driver reserves for itself",
      .detail = {.section = Section::kMemory, .name = "reserved", .after = "total"},
@@ -85,7 +85,7 @@ inline constexpr auto kMemoryFigures = std::to_array<Figure<Device>>({
                         "nvmlDeviceGetMemoryInfo_v2.reserved."},
      .dcgm = {.name = "DCGM_FI_DEV_FB_RESERVED", .help = "Memory that the driver keeps (in MiB)."},
      .history = {.number = 2}},
-    {.value = read<used_ratio>,
+    {.value = kRead<used_ratio>,
      .dcgm = {.name = "DCGM_FI_DEV_FB_USED_PERCENT",
               .help = "Used of what is not reserved (0 to 1).",
               .ours = "used / (total - reserved)"}},
@@ -94,7 +94,7 @@ inline constexpr auto kMemoryFigures = std::to_array<Figure<Device>>({
 inline constexpr auto kHostMemoryFigures = std::to_array<Figure<Device>>({
     {.in = &kHostMemory,
      .key = "total_bytes",
-     .value = host_memory<&DeviceMemory::total_bytes>,
+     .value = kHostMemoryOf<&DeviceMemory::total_bytes>,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kHostMemory, .name = "total"},
      .csv = {.name = "device_host_total_bytes",
@@ -106,8 +106,8 @@ inline constexpr auto kHostMemoryFigures = std::to_array<Figure<Device>>({
                         "mem_info_gtt_total."}},
     {.in = &kHostMemory,
      .key = "used_bytes",
-     .value = host_memory<&DeviceMemory::used_bytes>,
-     .limit = host_memory<&DeviceMemory::total_bytes>,
+     .value = kHostMemoryOf<&DeviceMemory::used_bytes>,
+     .limit = kHostMemoryOf<&DeviceMemory::total_bytes>,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kHostMemory, .name = "used"},
      .csv = {.name = "device_host_used_bytes", .after = "device_host_total_bytes", .is_late = true},
@@ -117,19 +117,19 @@ inline constexpr auto kHostMemoryFigures = std::to_array<Figure<Device>>({
      .history = {.number = 12, .name = "host_used_bytes"}},
     {.in = &kHostMemory,
      .key = "free_bytes",
-     .value = host_memory<&DeviceMemory::free_bytes>,
+     .value = kHostMemoryOf<&DeviceMemory::free_bytes>,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kHostMemory, .name = "free"}},
     {.in = &kHostMemory,
      .key = "reserved_bytes",
-     .value = host_memory<&DeviceMemory::reserved_bytes>,
+     .value = kHostMemoryOf<&DeviceMemory::reserved_bytes>,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kHostMemory, .name = "reserved", .after = "total"}},
 });
 
 inline constexpr auto kBalanceFigures = std::to_array<Figure<Device>>({
     {.key = "unattributed_bytes",
-     .value = read<&Device::unattributed_bytes>,
+     .value = kRead<&Device::unattributed_bytes>,
      .unit = Unit::kBytes,
      .meaning = "used bytes of no process that the driver names: contexts of hidden processes, "
                 "managed memory, the driver itself. Negative if the sum of the processes' figures "
@@ -142,7 +142,7 @@ inline constexpr auto kBalanceFigures = std::to_array<Figure<Device>>({
                         "memory."},
      .history = {.number = 4}},
     {.key = "unaccounted_bytes",
-     .value = read<&Device::unaccounted_bytes>,
+     .value = kRead<&Device::unaccounted_bytes>,
      .unit = Unit::kBytes,
      .meaning = "total - used - reserved - free, if all are known: 0 if the driver's figures are "
                 "consistent",
@@ -153,7 +153,7 @@ inline constexpr auto kBalanceFigures = std::to_array<Figure<Device>>({
                         "up."}},
     {.in = &kBar1,
      .key = "total_bytes",
-     .value = bar1<&DeviceMemory::total_bytes>,
+     .value = kBar1Of<&DeviceMemory::total_bytes>,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kBar1, .name = "total"},
      .metric = {.name = "vram_gpu_bar1_total_bytes",
@@ -162,8 +162,8 @@ inline constexpr auto kBalanceFigures = std::to_array<Figure<Device>>({
      .dcgm = {.name = "DCGM_FI_DEV_BAR1_TOTAL", .help = "BAR1 (in MiB)."}},
     {.in = &kBar1,
      .key = "used_bytes",
-     .value = bar1<&DeviceMemory::used_bytes>,
-     .limit = bar1<&DeviceMemory::total_bytes>,
+     .value = kBar1Of<&DeviceMemory::used_bytes>,
+     .limit = kBar1Of<&DeviceMemory::total_bytes>,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kBar1, .name = "used"},
      .metric = {.name = "vram_gpu_bar1_used_bytes",
@@ -172,8 +172,8 @@ inline constexpr auto kBalanceFigures = std::to_array<Figure<Device>>({
      .dcgm = {.name = "DCGM_FI_DEV_BAR1_USED", .help = "BAR1 used (in MiB)."}},
     {.in = &kBar1,
      .key = "free_bytes",
-     .value = bar1<&DeviceMemory::free_bytes>,
-     .limit = bar1<&DeviceMemory::total_bytes>,
+     .value = kBar1Of<&DeviceMemory::free_bytes>,
+     .limit = kBar1Of<&DeviceMemory::total_bytes>,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kBar1, .name = "free"},
      .dcgm = {.name = "DCGM_FI_DEV_BAR1_FREE",
@@ -181,7 +181,7 @@ inline constexpr auto kBalanceFigures = std::to_array<Figure<Device>>({
               .ours = "`vram_gpu_bar1_total_bytes` - `vram_gpu_bar1_used_bytes`"}},
     {.in = &kBar1,
      .key = "reserved_bytes",
-     .value = bar1<&DeviceMemory::reserved_bytes>,
+     .value = kBar1Of<&DeviceMemory::reserved_bytes>,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kBar1, .name = "reserved", .after = "total"}},
 });

@@ -41,7 +41,7 @@ constexpr auto kDeviceFigures =
            kBalanceFigures, kErrorFigures, kModeFigures, kXidFigures);
 
 template <auto Member>
-constexpr auto instance_memory = read<&MigInstance::memory, Member>;
+constexpr auto kInstanceMemoryOf = kRead<&MigInstance::memory, Member>;
 
 constexpr Group<MigInstance> kInstanceMemory{
     .key = "memory", .type = &kMemoryType, .meaning = "the `memory` of the GPU instance"};
@@ -54,22 +54,22 @@ constexpr auto kInstanceFigures = std::to_array<Figure<MigInstance>>({
                 .labels = "ci mig_uuid profile",
                 .points = instance_info}},
     {.key = "gpu_instance",
-     .value = read<&MigInstance::gpu_instance>,
+     .value = kRead<&MigInstance::gpu_instance>,
      .meaning = "the GPU instance that owns the memory"},
     {.key = "compute_instance",
-     .value = read<&MigInstance::compute_instance>,
+     .value = kRead<&MigInstance::compute_instance>,
      .meaning = "the compute instance in it; several share its memory"},
     {.key = "uuid",
-     .value = read<&MigInstance::uuid>,
+     .value = kRead<&MigInstance::uuid>,
      .meaning = "the driver's name of the instance",
      .detail = {.section = Section::kIdentity, .name = "UUID", .after = "profile"}},
     {.key = "profile",
-     .value = read<&MigInstance::profile>,
+     .value = kRead<&MigInstance::profile>,
      .meaning = "such as `\"1g.18gb\"`",
      .detail = {.section = Section::kIdentity, .name = "profile"}},
     {.in = &kInstanceMemory,
      .key = "total_bytes",
-     .value = instance_memory<&DeviceMemory::total_bytes>,
+     .value = kInstanceMemoryOf<&DeviceMemory::total_bytes>,
      .is_of_device = true,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kInstanceMemory, .name = "total"},
@@ -79,8 +79,8 @@ constexpr auto kInstanceFigures = std::to_array<Figure<MigInstance>>({
      .dcgm = {.name = "DCGM_FI_DEV_FB_TOTAL", .help = "Memory (in MiB)."}},
     {.in = &kInstanceMemory,
      .key = "used_bytes",
-     .value = instance_memory<&DeviceMemory::used_bytes>,
-     .limit = instance_memory<&DeviceMemory::total_bytes>,
+     .value = kInstanceMemoryOf<&DeviceMemory::used_bytes>,
+     .limit = kInstanceMemoryOf<&DeviceMemory::total_bytes>,
      .is_of_device = true,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kInstanceMemory, .name = "used"},
@@ -89,8 +89,8 @@ constexpr auto kInstanceFigures = std::to_array<Figure<MigInstance>>({
      .history = {.number = 1}},
     {.in = &kInstanceMemory,
      .key = "free_bytes",
-     .value = instance_memory<&DeviceMemory::free_bytes>,
-     .limit = instance_memory<&DeviceMemory::total_bytes>,
+     .value = kInstanceMemoryOf<&DeviceMemory::free_bytes>,
+     .limit = kInstanceMemoryOf<&DeviceMemory::total_bytes>,
      .is_of_device = true,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kInstanceMemory, .name = "free"},
@@ -101,8 +101,8 @@ constexpr auto kInstanceFigures = std::to_array<Figure<MigInstance>>({
      .history = {.number = 3}},
     {.in = &kInstanceMemory,
      .key = "reserved_bytes",
-     .value = instance_memory<&DeviceMemory::reserved_bytes>,
-     .limit = instance_memory<&DeviceMemory::total_bytes>,
+     .value = kInstanceMemoryOf<&DeviceMemory::reserved_bytes>,
+     .limit = kInstanceMemoryOf<&DeviceMemory::total_bytes>,
      .is_of_device = true,
      .unit = Unit::kBytes,
      .detail = {.section = Section::kInstanceMemory, .name = "reserved", .after = "total"},
@@ -111,16 +111,16 @@ constexpr auto kInstanceFigures = std::to_array<Figure<MigInstance>>({
                 .help = "Of it, reserved by the driver."},
      .dcgm = {.name = "DCGM_FI_DEV_FB_RESERVED", .help = "Memory that the driver keeps (in MiB)."},
      .history = {.number = 2}},
-    {.value = read<instance_used_ratio>,
+    {.value = kRead<instance_used_ratio>,
      .dcgm = {.name = "DCGM_FI_DEV_FB_USED_PERCENT",
               .help = "Used of what is not reserved (0 to 1)."}},
 });
 
 constexpr auto kFaultFigures = std::to_array<Figure<XidCount>>({
-    {.key = "xid", .value = read<&XidCount::xid>, .meaning = "NVIDIA's number of the fault"},
-    {.key = "count", .value = read<&XidCount::count>, .meaning = "how many times it was reported"},
+    {.key = "xid", .value = kRead<&XidCount::xid>, .meaning = "NVIDIA's number of the fault"},
+    {.key = "count", .value = kRead<&XidCount::count>, .meaning = "how many times it was reported"},
     {.key = "last_time_unix_ns",
-     .value = read<&XidCount::last_time_ns>,
+     .value = kRead<&XidCount::last_time_ns>,
      .meaning = "when it was reported last"},
 });
 

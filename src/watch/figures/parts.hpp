@@ -15,11 +15,11 @@ using gpu::RemappedRows;
 using gpu::RetiredPages;
 
 template <auto... Path>
-inline constexpr auto identity = read<&Device::identity, Path...>;
+inline constexpr auto kIdentity = kRead<&Device::identity, Path...>;
 template <auto... Path>
-inline constexpr auto sample = read<&Device::sample, Path...>;
+inline constexpr auto kSample = kRead<&Device::sample, Path...>;
 template <auto... Path>
-inline constexpr auto health = read<&Device::health, Path...>;
+inline constexpr auto kHealth = kRead<&Device::health, Path...>;
 
 inline constexpr ObjectType kMemoryType{
     .name = "memory",

@@ -133,9 +133,9 @@ consteval Shape shape_of() {
 // Reads along a path of pointers to members and functions of an object. If one of them is an
 // optional without a value, or an empty optional text, the figure is unknown.
 //
-//     read<&Device::health, &gpu::DeviceHealth::bar1, &gpu::DeviceMemory::used_bytes>
+//     kRead<&Device::health, &gpu::DeviceHealth::bar1, &gpu::DeviceMemory::used_bytes>
 template <auto First, auto... Rest>
-inline constexpr auto read = [] {
+inline constexpr auto kRead = [] {
   using Owner = typename detail::OwnerOf<decltype(First)>::Type;
   using End = typename detail::PathEnd<Owner, First, Rest...>::Type;
   using Known = typename detail::KnownOf<End>::Type;
