@@ -148,7 +148,8 @@ def sizes(wheel: Path) -> str:
 
 def check() -> int:
     """Runs tests/wheels, which report what they skip and why."""
-    words = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/wheels"]
+    # The long ones, the build from the source package and the golden texts under emulation, use one core each.
+    words = [sys.executable, "-m", "pytest", "-q", "-rs", "-n", "auto", "--dist", "worksteal", "tests/wheels"]
     return subprocess.run(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": "tools"}, check=False).returncode
 
 
