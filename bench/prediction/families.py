@@ -91,8 +91,10 @@ def build(program: Program, device: str = "cuda", *, tiny: bool = False) -> Step
 
 
 def preload() -> None:
-    """Imports what the programs import when they are built, so that forks of this process share it."""
-    import torch_geometric.nn  # noqa: F401
+    """Imports what the programs import when they are built, so that forks of this process share it.
+
+    Not torch_geometric: its import initializes CUDA, which forks could not use then.
+    """
     import transformers
 
     for name in ("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM", "T5ForConditionalGeneration", "BertForMaskedLM", "CLIPModel",

@@ -86,15 +86,16 @@ def _run(task: Callable[[], None]) -> None:
     os._exit(code)
 
 
-def _exit_if_unusable() -> None:
+def _initialize_cuda() -> None:
     import torch
 
-    raise SystemExit(int(torch.cuda._is_in_bad_fork()))
+    if torch.cuda.is_available():
+        torch.cuda.init()
 
 
 def _start_method() -> str:
     """Returns "fork", or "spawn" if an import has initialized CUDA, which no fork can use then."""
-    trial = multiprocessing.get_context("fork").Process(target=_run, args=(_exit_if_unusable,))
+    trial = multiprocessing.get_context("fork").Process(target=_run, args=(_initialize_cuda,))
     trial.start()
     trial.join()
     return "spawn" if trial.exitcode else "fork"
