@@ -6,7 +6,7 @@
 - ``vram.load()`` reads a recording: its report as Python values, and tables for pandas and Arrow.
 - ``vram.monitor`` measures functions and blocks; ``vram.memory()`` lists the GPUs and the processes that use them.
 - ``vram.Cleaner`` frees memory when that is worthwhile; ``vram.find_cycles()`` finds reference cycles with tensors.
-- ``vram.dry_run()`` predicts the memory of a training step without a GPU.
+- ``vram.dry_run()`` predicts the memory of a training step without a GPU, ``vram.predict()`` also that of changes to it.
 - ``vram.micro_batches()``, ``vram.retry_on_oom`` and ``vram.find_batch_size()`` adapt batches to the available memory.
 """
 
@@ -17,7 +17,7 @@ from vram._installed import version as _version
 from vram._public import publish as _publish
 from vram._stats import Stat, Stats, stats
 from vram.clean import Cleaned, Cleaner, Cleaning, Cycle, Grade, find_cycles
-from vram.dry import DryRun, DryRunContribution, DryRunFits, DryRunPeak, dry_run
+from vram.dry import DryRun, DryRunContribution, DryRunFits, DryRunPeak, WhatIf, WhatIfs, dry_run, predict
 from vram.monitoring import (
     Board,
     DeviceUse,
@@ -81,6 +81,8 @@ __all__ = [
     "Trial",
     "VramError",
     "Watch",
+    "WhatIf",
+    "WhatIfs",
     "__version__",
     "add_sink",
     "callbacks",
@@ -99,6 +101,7 @@ __all__ = [
     "micro_batches",
     "monitor",
     "peaks",
+    "predict",
     "program",
     "record",
     "remove_sink",

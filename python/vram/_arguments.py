@@ -19,7 +19,7 @@ def require_fraction(**arguments: float) -> None:
             raise ValueError(f"expected {name} to be a fraction, more than 0 and at most 1, got {value!r}")
 
 
-def require_one_of(choices: Collection[str | None], **arguments: object) -> None:
+def require_one_of(choices: Collection[object], **arguments: object) -> None:
     """Raise ValueError if an argument is none of the choices."""
     for name, value in arguments.items():
         if value not in choices:

@@ -1,5 +1,5 @@
-"""The tests of this folder import the package from its sources and the C library from the release build, so they need no
-installation. The test command builds the library first.
+"""The tests of this folder import the package from its sources, and use the program and the C library of a build, so they need no
+installation. VRAM_BINARY names the program, the library is next to it; default: the release build, which the test command builds first.
 """
 
 import gc
@@ -13,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
-os.environ.setdefault("VRAM_LIBRARY", str(ROOT / "build" / "release" / "src" / "libvram.so"))
+BINARY = Path(os.environ.get("VRAM_BINARY", ROOT / "build" / "release" / "src" / "vram"))
+os.environ.setdefault("VRAM_PROGRAM", str(BINARY))
+os.environ.setdefault("VRAM_LIBRARY", str(BINARY.with_name("libvram.so")))
 
 # What the examples of vram.callbacks take from frameworks: tests/frameworks tests them with the real ones.
 BASES = {

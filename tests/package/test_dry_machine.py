@@ -92,7 +92,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 def test_unknown_gpus_are_refused() -> None:
     with pytest.raises(ValueError, match=r"RTX 4090.*24GiB"):
         dry_run("Voodoo")
-    assert dry_run("24GiB")._gpu.total_bytes == int(0.98 * (24 << 30))
+    assert find_gpu("24GiB").total_bytes == int(0.98 * (24 << 30))
 
 
 @pytest.mark.parametrize("rows", [8, 4096], ids=["real", "fake"])

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -19,17 +18,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import vram
 from vram.dry import DryRun, DryRunFits, dry_run
 from vram.dry.__main__ import main
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def program(monkeypatch: pytest.MonkeyPatch) -> str:
-    path = os.environ.get("VRAM_PROGRAM", str(ROOT / "build" / "release" / "src" / "vram"))
-    monkeypatch.setenv("VRAM_PROGRAM", path)
-    return path
 
 
 def train(steps: int = 2, width: int = 1024) -> None:
@@ -50,26 +41,26 @@ def run_of(tmp_path: Path, gpu: str = "24GiB", **options: Any) -> DryRun:
     return run
 
 
-def replayed(program: str, run: DryRun, allocator: str) -> dict[str, Any]:
-    command = [program, "replay", str(run.trace_path), "--json", "--allocator", allocator]
+def replayed(run: DryRun, allocator: str) -> dict[str, Any]:
+    command = [str(vram.program()), "replay", str(run.trace_path), "--json", "--allocator", allocator]
     answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
     return answer
 
 
-def test_the_peaks_are_those_of_a_replay(program: str, tmp_path: Path) -> None:
+def test_the_peaks_are_those_of_a_replay(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     weights = 4 * (1024 * 4096 * 2 + 4096 + 1024)
     assert run.steps == 2
     # At the second step: parameters, gradients, two states, and one temporary of the multi-tensor optimizer.
     assert 5 * weights <= run.peak.requested_bytes < 5 * weights + (80 << 20)
-    assert run.peak.reserved_bytes == replayed(program, run, "torch")["results"][0]["peak_reserved_bytes"]
+    assert run.peak.reserved_bytes == replayed(run, "torch")["results"][0]["peak_reserved_bytes"]
     assert run.peak.reserved_bytes >= run.peak.requested_bytes
     assert run.peak.device_bytes > run.peak.reserved_bytes
 
 
-def test_the_trace_has_the_segments_of_pytorchs_allocator(program: str, tmp_path: Path) -> None:
+def test_the_trace_has_the_segments_of_pytorchs_allocator(tmp_path: Path) -> None:
     """The placement of the dry run and the emulated allocator of replays agree, call by call."""
-    answer = replayed(program, run_of(tmp_path), "torch")
+    answer = replayed(run_of(tmp_path), "torch")
     assert answer["is_reproduced"] is True
     assert answer["reproduced_calls"] == answer["recorded_calls"] > 0
 

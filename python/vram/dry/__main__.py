@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from vram._error import VramError
-from vram.dry._run import DryRun, dry_run
+from vram.dry._dry_run import DryRun, dry_run
 
 
 class _EnoughSteps(BaseException):

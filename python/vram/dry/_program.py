@@ -37,13 +37,25 @@ def replay(trace: Path, allocator: str, *, finds_capacity: bool = False, capacit
     return result
 
 
+def convert(trace: Path, path: Path) -> None:
+    """Write a trace in the format of the path's extension."""
+    _run("convert", str(trace), str(path))
+
+
 def report(trace: Path) -> str:
     """Return the report of a trace, as text."""
     return _run("report", str(trace))
 
 
-def holders(trace: Path) -> list[dict[str, Any]]:
-    """Return who holds the requested bytes at their peak: objects "holder" of vram.report/1, all of them, largest first."""
-    peak = json.loads(_run("report", str(trace), "--json", "--top", "0"))["at_peak"]
-    found: list[dict[str, Any]] = next((b["holders"] for b in peak["breakdowns"] if b["by"] == "user_frame"), [])
+def moment(trace: Path, event: int | None = None) -> dict[str, Any]:
+    """Return what a report says about the memory after an event, or at the peak of requested bytes, with all holders."""
+    at = [] if event is None else ["--at", f"event:{event}"]
+    report = json.loads(_run("report", str(trace), "--json", "--top", "0", *at))
+    found: dict[str, Any] = {**report["at_peak" if event is None else "at"], "events": report["events"]}
+    return found
+
+
+def holders(moment: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return who holds the requested bytes of a moment: objects "holder" of vram.report/1, largest first."""
+    found: list[dict[str, Any]] = next((b["holders"] for b in moment["breakdowns"] if b["by"] == "user_frame"), [])
     return found

@@ -11,6 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from vram import _marks
 from vram._error import VramError
+from vram.dry._models import Parameter
 from vram.dry._patches import Patches
 from vram.watching._calls import is_watched
 from vram.watching._optimizers import WatchedOptimizer
@@ -62,6 +63,16 @@ class Scopes:
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._stepped),
         ]
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the parameters of all watched models, by name."""
+        found = {}
+        for model, _ in self._watches:
+            linear = {id(part.weight) for part in model.modules() if isinstance(part, torch.nn.Linear)}
+            for name, each in model.named_parameters():
+                rows = each.shape[0] if id(each) in linear else 0
+                found[name] = Parameter(each.numel(), each.element_size(), rows, each.requires_grad)
+        return found
 
     def stop(self) -> None:
         for hook in self._hooks:

@@ -19,6 +19,7 @@ from vram.dry._distributed import fake_ranks
 from vram.dry._gpu import Gpu
 from vram.dry._kernels import Kernels
 from vram.dry._mode import DryMode
+from vram.dry._models import Parameter
 from vram.dry._patches import Patches
 from vram.dry._scopes import Scopes
 from vram.dry._tape import Tape
@@ -69,6 +70,10 @@ class Session:
     @property
     def unknown_operators(self) -> dict[str, str]:
         return self._mode.unknown_operators
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the parameters of all models that were called, by name."""
+        return self._scopes.parameters()
 
     def enter(self) -> None:
         """Raise VramError: a recording is running, or the file cannot be written."""

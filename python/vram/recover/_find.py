@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vram._arguments import require_at_least
 from vram._error import VramError
@@ -18,6 +18,9 @@ from vram.recover._fit import Trial, next_size
 from vram.recover._oom import attempt, free
 from vram.recover._randomness import Randomness
 from vram.recover._votes import WORKED, Votes, refuse_unknown_ranks
+
+if TYPE_CHECKING:
+    from vram.dry._batch import BatchSearch
 
 _UNKNOWN = -1  # of what may be unknown, on its way to other ranks
 _COMMUNICATES = (
@@ -54,6 +57,8 @@ def find_batch_size(
     max_trials: int = 8,
     device: int | None = None,
     group: Any = None,
+    dry: bool = False,
+    gpu: str | None = None,
 ) -> BatchSize:
     """Find the largest batch size whose training step fits, with about three real steps: two small ones and the result.
 
@@ -75,6 +80,9 @@ def find_batch_size(
         device: The device's number. None: the current device.
         group: The process group of ranks that search together and get the same result; the trial must not communicate.
             False: this rank searches by itself. Required if there are several ranks.
+        dry: Search with dry runs (vram.predict()), without a GPU. The trial then makes the model and the optimizer itself, and steps at
+            least twice. The result fits with the margin of DryRun.fits, and the next multiple does not. `device` and `group` have no use.
+        gpu: For dry runs: the name of a GPU, or the memory that it is sold with ("24GiB"). None: "H200".
 
     Raises:
         torch.OutOfMemoryError: Not even one sample fits.
@@ -89,9 +97,26 @@ def find_batch_size(
     require_at_least(1, multiple_of=multiple_of, start=start, max_batch_size=max_batch_size, max_trials=max_trials)
     limit = None if budget is None else parse_limit(budget)
     used = training_framework()
+    if dry:
+        return _found_by_dry_runs(used, trial, limit, gpu or "H200", multiple_of, start, max_batch_size, max_trials)
+    if gpu is not None:
+        raise ValueError("gpu is for dry runs; add dry=True, or leave it out to use the GPU of this machine")
     refuse_unknown_ranks(group, "vram.find_batch_size()")
     bounds = [start or 0, max_batch_size or 0, multiple_of, max_trials]
     search = _begun(used, trial, limit, device, Votes(group), bounds)
+    multiple_of = _run_until_known(used, search, multiple_of, start, max_batch_size, max_trials)
+    return search.result(multiple_of, max_batch_size)
+
+
+def _run_until_known(
+    used: Training,
+    search: _Search | BatchSearch,
+    multiple_of: int,
+    start: int | None,
+    max_batch_size: int | None,
+    max_trials: int,
+) -> int:
+    """Run trials until the result is known, or there are too many. Return the number of which the result is a multiple."""
     randomness = Randomness(used)
     first = min(start or multiple_of, max_batch_size or sys.maxsize)
     search.run(first)
@@ -101,7 +126,38 @@ def find_batch_size(
     while len(search.trials) < max_trials and (size := search.next_size(multiple_of, max_batch_size)) is not None:
         search.run(size)
     randomness.restore()
-    return search.result(multiple_of, max_batch_size)
+    return multiple_of
+
+
+def _found_by_dry_runs(
+    used: Training,
+    trial: Callable[[int], object],
+    limit: int | None,
+    gpu: str,
+    multiple_of: int,
+    start: int | None,
+    max_batch_size: int | None,
+    max_trials: int,
+) -> BatchSize:
+    from vram.dry._batch import BatchSearch
+
+    search = BatchSearch(trial, gpu, limit)
+    multiple_of = _run_until_known(used, search, multiple_of, start, max_batch_size, max_trials)
+    best = search.best
+    if best is None:
+        raise used.out_of_memory(search.failure())
+    reason = _reason_of_dry_runs(search.trials, search.next_size(multiple_of, max_batch_size), max_batch_size)
+    return BatchSize(best.batch_size, search.budget_bytes, best.peak_bytes or 0, tuple(search.trials), reason)
+
+
+def _reason_of_dry_runs(trials: list[Trial], size: int | None, max_batch_size: int | None) -> str:
+    if size is not None:
+        return f"max_trials ended the search; a batch of {size} would have been next"
+    over = [each for each in trials if not each.fits]
+    if not over:
+        return f"no more than {max_batch_size} was asked for"
+    nearest = min(over, key=lambda each: each.batch_size)
+    return f"a batch of {nearest.batch_size} needs {nearest.peak_bytes} bytes, and a margin for the error of the prediction"
 
 
 def _begun(

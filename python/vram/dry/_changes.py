@@ -1,0 +1,254 @@
+"""Changes to a program while it runs: what its author would have edited, put into PyTorch instead.
+
+Each change begins where an author would write it. Autocast lasts from the first call of a model to backward; layers get their
+adapters when the optimizer takes their parameters; blocks are checkpointed when their model is first called.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from vram._arguments import require_at_least, require_one_of
+from vram._error import VramError
+from vram.dry import _adapters, _optimizers
+from vram.dry._patches import Patches
+from vram.dry._run import TracedRun
+
+_AUTOCAST = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16, "full-bf16": None}
+_WHOLE = {"fp32": torch.float32, "full-bf16": torch.bfloat16}  # of parameters, too
+_FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is changed in a program; None: as the program has it.
+
+    Attributes:
+        precision: "fp32"; "bf16" or "fp16": autocast; "full-bf16": parameters, gradients and optimizer states, too.
+        optimizer: "sgd", "momentum", "adamw", "adafactor" or "adamw-8bit", with its default options.
+        checkpointing: Whether each block is recomputed in backward.
+        lora_rank: The rank of the adapters that are trained instead of the parameters.
+        cudnn_benchmark: Whether cuDNN chooses its algorithms by measuring them.
+    """
+
+    precision: str | None = None
+    optimizer: str | None = None
+    checkpointing: bool | None = None
+    lora_rank: int | None = None
+    cudnn_benchmark: bool | None = None
+
+    def __post_init__(self) -> None:
+        require_one_of((None, *_AUTOCAST), precision=self.precision)
+        require_one_of((None, *_optimizers.CLASSES), optimizer=self.optimizer)
+        require_one_of((None, True), checkpointing=self.checkpointing)
+        require_at_least(1, lora_rank=self.lora_rank)
+
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        """What a dry run reads when it begins."""
+        before = torch.backends.cudnn.benchmark
+        if self.cudnn_benchmark is not None:
+            torch.backends.cudnn.benchmark = self.cudnn_benchmark
+        try:
+            yield
+        finally:
+            torch.backends.cudnn.benchmark = before
+
+    @contextlib.contextmanager
+    def inside(self, run: TracedRun) -> Iterator[None]:
+        """Change the program that runs in the ``with`` block.
+
+        Raises:
+            VramError: The program has nothing that the change applies to.
+        """
+        if self == Changes():
+            yield
+            return
+        with contextlib.ExitStack() as stack:
+            patches = Patches()
+            stack.callback(patches.undo)
+            calls = _Calls()
+            calls.put_in_place(patches)
+            if self.precision is not None:
+                stack.enter_context(_precision(self.precision, patches, calls))
+            replaced = _optimizers.replace(self.optimizer, patches, run.assume) if self.optimizer is not None else None
+            adapted = _adapters.adapt(self.lora_rank, patches) if self.lora_rank is not None else None
+            checkpointed = _checkpoint(calls) if self.checkpointing else None
+            yield
+            if replaced is not None and not replaced:
+                raise VramError("the program made no torch.optim.Optimizer, so the optimizer cannot be changed")
+            if adapted is not None and not adapted:
+                raise VramError(
+                    "the program trains no torch.nn.Linear that could get adapters (in front of the last one)"
+                )
+            if checkpointed is not None and not checkpointed:
+                raise VramError(
+                    "no blocks to checkpoint: no nn.ModuleList or nn.Sequential of the model has two elements of one class with layers in "
+                    "them"
+                )
+
+
+class _Calls:
+    """The outermost calls of modules, and the end of forward."""
+
+    def __init__(self) -> None:
+        self.before: list[Any] = []  # functions of module and arguments that return arguments
+        self.after_forward: list[Any] = []
+        self._depth = 0
+
+    def put_in_place(self, patches: Patches) -> None:
+        call, backward = nn.Module.__call__, torch.autograd.backward
+
+        @functools.wraps(call)
+        def called(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if (
+                self._depth == 0 and torch._C._current_graph_task_id() == -1
+            ):  # in backward, checkpoints call modules again
+                for each in self.before:
+                    args, kwargs = each(module, args, kwargs)
+            self._depth += 1
+            try:
+                return call(module, *args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        @functools.wraps(backward)
+        def passed_back(*args: Any, **kwargs: Any) -> Any:
+            self._end_forward()
+            return backward(*args, **kwargs)
+
+        patches.put(nn.Module, "__call__", called)
+        patches.put(torch.autograd, "backward", passed_back)
+
+    def _end_forward(self) -> None:
+        for each in self.after_forward:
+            each()
+
+
+# ------------------------------------------------------------------------------------------------ precision
+
+
+@contextlib.contextmanager
+def _precision(name: str, patches: Patches, calls: _Calls) -> Iterator[None]:
+    autocast, whole = _AUTOCAST[name], _WHOLE.get(name)
+    _set_own_autocast(autocast, patches)
+    stack = contextlib.ExitStack()
+    if autocast is not None:
+        is_open = [False]
+
+        def begin(_module: Any, args: Any, kwargs: Any) -> Any:
+            if not is_open[0]:
+                is_open[0] = True
+                stack.enter_context(torch.autocast("cuda", autocast))
+            return args, kwargs
+
+        def end() -> None:
+            stack.close()
+            is_open[0] = False
+
+        calls.before.append(begin)
+        calls.after_forward.append(end)
+    default = torch.get_default_dtype()
+    if whole is not None:
+        torch.set_default_dtype(whole)
+        patches.put(torch, "set_default_dtype", lambda _dtype: None)
+        _convert_modules(whole, patches)
+        calls.before.append(lambda module, args, kwargs: _converted(module, args, kwargs, whole))
+    try:
+        with stack:
+            yield
+    finally:
+        torch._C._set_default_dtype(default)
+
+
+def _set_own_autocast(dtype: torch.dtype | None, patches: Patches) -> None:
+    """Let the autocast that the program uses itself have this type; None: no effect."""
+    init = torch.autocast.__init__
+
+    @functools.wraps(init)
+    def changed(context: Any, *args: Any, **kwargs: Any) -> None:
+        init(context, *args, **kwargs)
+        if context.device == "cuda":
+            context.fast_dtype = dtype or context.fast_dtype
+            context._enabled = context._enabled and dtype is not None
+
+    patches.put(torch.autocast, "__init__", changed)
+
+
+def _convert_modules(dtype: torch.dtype, patches: Patches) -> None:
+    """Let modules get this type where they move or change their type, as if they had been converted on the CPU before."""
+    apply = nn.Module._apply
+
+    @functools.wraps(apply)
+    def moved(module: Any, function: Any, recurse: bool = True) -> Any:
+        def to(tensor: Any) -> Any:
+            if tensor.dtype not in _FLOATS:
+                return function(tensor)
+            target = function(torch.empty(0, dtype=tensor.dtype, device=tensor.device))
+            if target.dtype in (dtype, tensor.dtype):
+                return function(tensor.to(dtype))
+            return tensor.to(target.device, dtype if target.dtype in _FLOATS else target.dtype)
+
+        return apply(module, to, recurse)
+
+    patches.put(nn.Module, "_apply", moved)
+
+
+def _converted(module: Any, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
+    """The arguments of a model in the type of its parameters."""
+    if next(module.parameters(), None) is None:  # a loss
+        return args, kwargs
+
+    def convert(value: Any) -> Any:
+        is_float = isinstance(value, torch.Tensor) and value.dtype in _FLOATS
+        return value.to(dtype) if is_float else value
+
+    return tuple(map(convert, args)), {name: convert(value) for name, value in kwargs.items()}
+
+
+# ------------------------------------------------------------------------------------------------ checkpointing
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """Return the repeated parts of a model: the elements of its lists that have one class and the most parameters together."""
+    groups: dict[type, list[nn.Module]] = defaultdict(list)
+    for module in model.modules():
+        if isinstance(module, (nn.ModuleList, nn.Sequential)):
+            for element in module:
+                if next(element.children(), None) is not None and not isinstance(element, nn.ModuleList):
+                    groups[type(element)].append(element)
+    repeated = [group for group in groups.values() if len(group) > 1]
+    return max(repeated, key=lambda group: sum(p.numel() for each in group for p in each.parameters()), default=[])
+
+
+def _checkpoint(calls: _Calls) -> list[Any]:
+    """Checkpoint the blocks of each model at its first call. Returns those that were, later."""
+    from torch.utils.checkpoint import checkpoint
+
+    seen: list[Any] = []  # holds the models, so that an id stays theirs
+    checkpointed: list[Any] = []
+
+    def first(module: Any, args: Any, kwargs: Any) -> Any:
+        if not any(module is each for each in seen):
+            seen.append(module)
+            if hasattr(module, "gradient_checkpointing_enable"):  # of transformers
+                module.gradient_checkpointing_enable()
+                checkpointed.append(module)
+            else:
+                for block in blocks_of(module):
+                    block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
+                    checkpointed.append(block)
+        return args, kwargs
+
+    calls.before.append(first)
+    return checkpointed

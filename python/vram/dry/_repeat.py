@@ -1,0 +1,70 @@
+"""Programs that dry runs stop after some steps, and run again with other sizes and with changes."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from vram.dry._run import Run, TracedRun
+
+if TYPE_CHECKING:
+    from vram.dry._changes import Changes
+
+
+class _EnoughSteps(BaseException):
+    """Ends a program. Programs catch exceptions, and this is not one of theirs."""
+
+
+@contextlib.contextmanager
+def stopped_after(run: TracedRun, steps: int) -> Iterator[None]:
+    """End the ``with`` block, within that of the run, once the optimizer has stepped `steps` times; warn if it ends by itself before."""
+
+    def stop(number: int) -> None:
+        if number >= steps:
+            raise _EnoughSteps
+
+    run.on_step(stop)
+    with contextlib.suppress(_EnoughSteps):
+        yield
+    if 0 < run.steps < steps:
+        warnings.warn(
+            f"the program ended after {run.steps} of {steps} steps of its optimizer; what the states of the optimizer add to the peak of a "
+            "later step is not predicted",
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that dry runs can run more than once.
+
+    Attributes:
+        call: Runs it from its beginning; takes the sizes.
+        steps: After so many steps of its optimizer, it is stopped.
+        sizes: The arguments that are sizes, by name.
+    """
+
+    call: Callable[..., object]
+    steps: int
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Program:
+        return replace(self, sizes={**self.sizes, **sizes})
+
+    def run_in(self, run: Run, changes: Changes | None = None) -> Run:
+        """Run the program from its beginning in a run that has not begun, and return that run."""
+        from vram._frameworks._training import training_framework
+        from vram.dry._changes import Changes
+        from vram.recover._randomness import Randomness
+
+        changes = changes or Changes()
+        randomness = Randomness(training_framework())
+        try:
+            with changes.around(), run, changes.inside(run), stopped_after(run, self.steps):
+                self.call(**self.sizes)
+        finally:
+            randomness.restore()
+        return run

@@ -1,0 +1,75 @@
+"""Changes to a program: their names, what they cost besides memory, and which are usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_COSTS = {
+    "precision=fp32": "slower arithmetic",
+    "precision=bf16": "forward and backward round to 8 bits",
+    "precision=fp16": "forward and backward round to 11 bits; gradients need a GradScaler",
+    "precision=full-bf16": "parameters round to 8 bits and lose small updates",
+    "optimizer=sgd": "no momentum: converges more slowly; find its learning rate",
+    "optimizer=momentum": "no rates per parameter; find its learning rate",
+    "optimizer=adamw": "none but memory",
+    "optimizer=adafactor": "approximate second moments; find its learning rate",
+    "optimizer=adamw-8bit": "states round to 8 bits; needs bitsandbytes",
+    "checkpointing=True": "each block runs forward twice: up to a third more time",
+    "lora_rank": "only adapters are trained",
+    "cudnn_benchmark=True": "the first steps are slower",
+    "cudnn_benchmark=False": "convolutions may be slower",
+    "zero=1": "{world_size} GPUs; communicates as much as data parallelism",
+    "zero=2": "{world_size} GPUs; communicates as much as data parallelism",
+    "zero=3": "{world_size} GPUs; communicates 1.5 times as much as data parallelism",
+    "gradients=bf16": "gradients round to 8 bits",
+    "weights=int8": "frozen weights round to 8 bits",
+    "weights=fp8": "frozen weights round to 4 bits",
+}
+
+
+def name_of(changes: Mapping[str, Any]) -> str:
+    """Return the name of changes that apply together, such as "precision=bf16, batch=16"."""
+    return ", ".join(f"{name}={value}" for name, value in changes.items())
+
+
+def cost_of(changes: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+    """Return what changes cost besides memory.
+
+    Args:
+        changes: By name, with those of sizes.
+        sizes: The sizes of the program before.
+    """
+    return "; ".join(_cost(name, value, changes, sizes) for name, value in changes.items() if name != "world_size")
+
+
+def _cost(name: str, value: Any, changes: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+    text = _COSTS.get(f"{name}={value}") or _COSTS.get(name)
+    return f"{name} of {value} instead of {sizes[name]}" if text is None else text.format(**changes)
+
+
+def usual(sizes: Mapping[str, int] | None, world_size: int) -> Iterator[dict[str, Any]]:
+    """Yield the usual changes.
+
+    Args:
+        sizes: Of the program; None: it cannot run again.
+        world_size: The number of GPUs for ZeRO.
+    """
+    if sizes is not None:
+        for precision in ("bf16", "full-bf16"):
+            yield {"precision": precision}
+        for optimizer in ("sgd", "adafactor", "adamw-8bit"):
+            yield {"optimizer": optimizer}
+        yield {"checkpointing": True}
+        yield {"precision": "bf16", "checkpointing": True}
+        yield {"lora_rank": 16}
+        yield {"cudnn_benchmark": True}
+        for name, size in sizes.items():
+            if size > 1:
+                yield {name: size // 2}
+    else:
+        for optimizer in ("sgd", "adamw-8bit"):
+            yield {"optimizer": optimizer}
+    yield {"gradients": "bf16"}
+    for stage in (1, 2, 3):
+        yield {"zero": stage, "world_size": world_size}
