@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import resource
 import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -20,7 +19,6 @@ from torch.nn import functional
 
 import vram
 from vram.dry import DryRun, DryRunFits, dry_run
-from vram.dry.__main__ import main
 
 
 def train(steps: int = 2, width: int = 1024) -> None:
@@ -111,36 +109,6 @@ def test_what_holds_the_memory(tmp_path: Path) -> None:
     assert (largest[0].name, largest[0].category) == ("optimizer", "temporary")
     assert [each.requested_bytes for each in largest] == sorted((e.requested_bytes for e in largest), reverse=True)
     assert "PEAK" in run.report()
-
-
-SCRIPT = """
-import sys, torch
-from torch import nn
-assert __name__ == "__main__" and sys.argv[1:] == ["--rows", "8"]
-model = nn.Linear(256, 256).cuda()
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-for step in range(1000):
-    loss = model(torch.ones(8, 256, device="cuda")).mean()
-    optimizer.zero_grad(); loss.backward(); optimizer.step()
-    if loss.item() < 0:
-        break
-raise RuntimeError("was not stopped")
-"""
-
-
-def test_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    monkeypatch.setattr(sys, "argv", ["vram.dry"])
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    options = ["--gpu", "24GiB", "--steps", "3", "--trace", str(tmp_path / "dry.vtrace")]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert main([*options, str(script), "--rows", "8"]) == 2
-        assert "train.py:10: lt() of a value" in capsys.readouterr().err
-        assert main([*options, "--assume", "train.py:10=0.5", "--json", str(script), "--rows", "8"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert (answer["steps"], answer["fits"]["fits"]) == (3, True)
 
 
 class Block(nn.Module):

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import json
 import os
 import runpy
 import sys
+import traceback
+from collections.abc import Iterator
 from dataclasses import asdict
+from types import TracebackType
 from typing import Any
 
+from vram._arguments import require_at_least
 from vram._error import VramError
 from vram.dry._dry_run import DryRun, dry_run
+from vram.dry._repeat import stopped_after
 
-
-class _EnoughSteps(BaseException):
-    """Ends the script. Scripts catch exceptions, and this is not one of theirs."""
+_FITS, _FAILED, _CANNOT_FOLLOW = 0, 1, 2  # exit codes
 
 
 def _assumption(text: str) -> tuple[str, Any]:
@@ -33,44 +37,68 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--gpu", default="H200", help="name of a GPU, or its memory: 24GiB (default: H200)")
     parser.add_argument("--steps", type=int, default=2, help="stop after so many steps of the optimizer (default: 2)")
-    parser.add_argument("--trace", default="dry.vtrace", help="the trace to write (default: dry.vtrace)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="keep the trace in this file: dry.vtrace")
     parser.add_argument("--allocator", help="as for vram replay (default: PyTorch's)")
     parser.add_argument("--world-size", type=int, default=1, help="number of ranks (default: 1)")
+    parser.add_argument("--raise-oom", action="store_true", help="let the script run out of memory as on the GPU")
     parser.add_argument(
         "--assume", type=_assumption, action="append", default=[], metavar="FILE:LINE=VALUE",
         help="what to assume where the script reads values of the GPU; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    parser.add_argument("script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    parser.add_argument(
+        "--json", action="store_true", help="print the results as JSON; what the script prints goes to standard error"
+    )
+    parser.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("script", metavar="SCRIPT")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS")
     return parser
 
 
-def _run_script(run: DryRun, script: str, arguments: list[str], steps: int) -> None:
-    """Run a script as the interpreter does, until its optimizer has stepped `steps` times."""
+@contextlib.contextmanager
+def _printing_to_standard_error() -> Iterator[None]:
+    """Let what the script, its libraries and its children print go to standard error: standard output is for the results."""
+    sys.stdout.flush()
+    standard_output = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if sys.__stdout__ is not None:
+            sys.__stdout__.flush()
+        os.dup2(standard_output, 1)
+        os.close(standard_output)
 
-    def stop(number: int) -> None:
-        if number >= steps:
-            raise _EnoughSteps
 
+def _run_script(script: str, arguments: list[str], is_module: bool) -> None:
+    """Run a script as the interpreter does."""
     sys.argv = [script, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(script))
-    with run:
-        run.on_step(stop)
-        try:
+    if not getattr(sys.flags, "safe_path", False):  # python -P
+        sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(script))
+    try:
+        if is_module:
+            runpy.run_module(script, run_name="__main__", alter_sys=True)
+        else:
             runpy.run_path(script, run_name="__main__")
-        except _EnoughSteps:
-            pass
-        except SystemExit as end:
-            if end.code not in (None, 0):
-                raise
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
 
 
-def _result(run: DryRun) -> dict[str, Any]:
+def _since_script(trail: TracebackType | None) -> TracebackType | None:
+    """Return the part of a traceback that begins with the script's first frame."""
+    while trail is not None and trail.tb_frame.f_globals.get("__name__") != "runpy":
+        trail = trail.tb_next
+    while trail is not None and trail.tb_frame.f_globals.get("__name__") == "runpy":
+        trail = trail.tb_next
+    return trail
+
+
+def _result(run: DryRun, trace: str | None) -> dict[str, Any]:
     fits = run.fits
     return {
         "schema": "vram.dry/1",
-        "trace": str(run.trace_path),
+        "trace": trace,
         "steps": run.steps,
         "peak": asdict(run.peak),
         "fits": {"fits": bool(fits), **asdict(fits)},
@@ -79,27 +107,36 @@ def _result(run: DryRun) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 0 fits, 1 may not fit, 2 bad usage or a program that a dry run cannot follow."""
+    """Return the exit code: 0 fits; 1 may not fit, or the script failed; 2 bad usage, or a program that a dry run cannot follow."""
     options = _parser().parse_args(arguments)
     try:
+        if not (options.is_module or os.path.exists(options.script)):
+            raise ValueError(f"no file {options.script}")
+        require_at_least(1, steps=options.steps)
         run = dry_run(
             options.gpu,
-            path=options.trace,
+            path=options.output,
             assume=dict(options.assume),
             allocator=options.allocator,
             world_size=options.world_size,
+            raise_oom=options.raise_oom,
         )
-        try:
-            _run_script(run, options.script, options.arguments, options.steps)
-        except RuntimeError as error:
-            if type(error).__name__ != "OutOfMemoryError":
-                raise
-            print(f"the script ran out of memory: {error}", file=sys.stderr)
-        print(json.dumps(_result(run), indent=2) if options.json else str(run))
-        return 0 if run.fits else 1
-    except (VramError, ValueError) as error:
+    except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return _CANNOT_FOLLOW
+    try:
+        prints = _printing_to_standard_error() if options.json else contextlib.nullcontext()
+        with prints, run, stopped_after(run, options.steps):
+            _run_script(options.script, options.arguments, options.is_module)
+    except VramError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _CANNOT_FOLLOW
+    except Exception as error:
+        traceback.print_exception(type(error), error, _since_script(error.__traceback__))
+        if type(error).__name__ != "OutOfMemoryError":
+            return _FAILED
+    print(json.dumps(_result(run, options.output), indent=2) if options.json else str(run))
+    return _FITS if run.fits else _FAILED
 
 
 if __name__ == "__main__":

@@ -1,0 +1,147 @@
+"""python -m vram.dry: a dry run of a script, its exit codes, and what it prints where."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vram.dry.__main__ import main
+
+TRAINING = """
+import os, sys, torch
+from torch import nn
+print("from the script", sys.argv[1:])
+os.write(1, b"from a library\\n")
+model = nn.Linear(256, 256).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(1000):
+    loss = model(torch.ones(8, 256, device="cuda")).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    CHECK
+raise RuntimeError("was not stopped")
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a script changes in its process."""
+    monkeypatch.setattr(sys, "argv", ["vram.dry"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "train.py"
+    path.write_text(text)
+    return str(path)
+
+
+def training(folder: Path, check: str = "pass") -> str:
+    return script(folder, TRAINING.replace("CHECK", check))
+
+
+def test_it_is_stopped_and_its_results_are_all_of_standard_output(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "dry.vtrace"
+    options = ["--gpu", "24GiB", "--steps", "3", "--json"]
+    assert main([*options, "--output", str(trace), training(tmp_path), "--rows", "8"]) == 0
+    output = capfd.readouterr()
+    answer = json.loads(output.out)
+    assert (answer["steps"], answer["fits"]["fits"], answer["trace"]) == (3, True, str(trace))
+    assert trace.stat().st_size > 0
+    assert "from the script ['--rows', '8']\n" in output.err
+    assert "from a library\n" in output.err
+    assert main([*options, training(tmp_path)]) == 0
+    assert json.loads(capfd.readouterr().out)["trace"] is None
+
+
+def test_without_json_the_script_prints_as_ever(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--gpu", "24GiB", training(tmp_path)]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert "from the script []" in lines
+    assert lines[-1].startswith("fits on GPU of 24 GiB: needs ")
+
+
+def test_values_that_it_reads_are_named_and_can_be_assumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = training(tmp_path, "if loss.item() < 0: break")
+    assert main(["--gpu", "24GiB", path]) == 2
+    assert "train.py:11: lt() of a value" in capsys.readouterr().err
+    assert main(["--gpu", "24GiB", "--assume", "train.py:11=0.5", path]) == 0
+
+
+FAILING = """
+def fail():
+    raise ValueError("of the script")
+fail()
+"""
+
+
+def test_an_exception_of_the_script_is_shown_as_python_shows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = script(tmp_path, FAILING)
+    assert main(["--gpu", "24GiB", "--json", path]) == 1
+    output = capsys.readouterr()
+    alone = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=60)
+    assert output.out == ""
+    assert output.err == alone.stderr
+
+
+def test_its_exit_code(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([script(tmp_path, "raise SystemExit(7)")])
+    assert end.value.code == 7
+
+
+OUT_OF_MEMORY = """
+import torch
+kept = torch.empty(600 << 20, dtype=torch.uint8, device="cuda")
+more = torch.empty(600 << 20, dtype=torch.uint8, device="cuda")
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [(["--raise-oom", "--gpu", "2GiB"], ""), (["--gpu", "24GiB"], "torch.cuda.set_per_process_memory_fraction(0.03)")],
+    ids=["of the GPU", "of the script"],
+)
+def test_a_script_that_runs_out_of_memory_does_not_fit(
+    options: list[str], limit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = script(tmp_path, OUT_OF_MEMORY.replace("import torch", f"import torch; {limit}"))
+    assert main([*options, "--json", path]) == 1
+    output = capsys.readouterr()
+    answer: dict[str, Any] = json.loads(output.out)
+    assert answer["fits"]["fits"] is False
+    assert 600 << 20 <= answer["peak"]["requested_bytes"] < 601 << 20
+    lines = output.err.splitlines()
+    assert lines[:2] == ["Traceback (most recent call last):", f'  File "{path}", line 4, in <module>']
+    assert any(line.startswith("torch.OutOfMemoryError: CUDA out of memory.") for line in lines)
+
+
+def test_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    package = tmp_path / "trainer"
+    package.mkdir()
+    training(package)
+    monkeypatch.chdir(tmp_path)
+    assert main(["--gpu", "24GiB", "-m", "trainer.train", "--rows", "8"]) == 0
+    assert "from the script ['--rows', '8']" in capsys.readouterr().out
+
+
+def test_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--gpu", "Voodoo 3", __file__]) == 2
+    assert "'Voodoo 3' is neither a known GPU" in capsys.readouterr().err
+    assert main(["--steps", "0", __file__]) == 2
+    assert "expected steps to be at least 1, got 0" in capsys.readouterr().err
+    assert main(["/nowhere/train.py"]) == 2
+    assert capsys.readouterr().err == "error: no file /nowhere/train.py\n"
