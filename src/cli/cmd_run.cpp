@@ -1,5 +1,5 @@
-// vram run: a program, unchanged, with the pool under its PyTorch or CuPy, or recorded, or both.
-// Becomes the program: same process, same streams, its exit code.
+// vram run: a program, unchanged, with the pool under its PyTorch or CuPy, or recorded, or both; or
+// its dry run. Becomes the program: same process, same streams, its exit code.
 #include "base/bytes.hpp"
 #include "base/environment.hpp"
 #include "base/result.hpp"
@@ -21,6 +21,25 @@
 namespace vram::cli {
 namespace {
 
+struct DrySettings {
+  std::string gpu;  // empty: the default
+  std::optional<uint64_t> steps;
+  bool json = false;
+  std::string trace;  // empty: it is not kept
+
+  // As options of `python -m vram.dry`.
+  [[nodiscard]] std::vector<std::string> words() const;
+};
+
+std::vector<std::string> DrySettings::words() const {
+  std::vector<std::string> words;
+  if (!gpu.empty()) words.insert(words.end(), {"--gpu", gpu});
+  if (steps) words.insert(words.end(), {"--steps", fmt::format("{}", *steps)});
+  if (json) words.emplace_back("--json");
+  if (!trace.empty()) words.insert(words.end(), {"--output", trace});
+  return words;
+}
+
 class RunCommand final : public Command {
  public:
   [[nodiscard]] const Manual& manual() const override;
@@ -29,20 +48,24 @@ class RunCommand final : public Command {
 
  private:
   [[nodiscard]] Result<StartupSettings> settings() const;
+  [[nodiscard]] Result<int> run_dry() const;
 
   std::vector<std::string> command_;
   bool pool_ = false;
   PoolSettings pool_settings_;
   RecordSettings record_;  // an empty path: no recording
   bool force_ = false;
+  bool dry_ = false;
+  DrySettings dry_settings_;
   bool strict_ = false;
 };
 
 const Manual& RunCommand::manual() const {
   static const Manual kManual = {
       "run",
-      "run a program with vram's pool, or record it, without changing it",
-      "[--pool [--limit SIZE]] [--record FILE [--stacks KIND] [--force]] [--strict] -- CMD...",
+      "run a program with vram's pool, record it, or predict its memory, without changing it",
+      "[--pool [--limit SIZE]] [--record FILE [--stacks KIND] [--force]] [--strict] | --dry [--gpu "
+      "GPU] [--steps N] [--json] [--output FILE] -- CMD...",
       "Runs CMD, unchanged. --pool makes PyTorch and CuPy use vram's pool as soon as they are "
       "imported. --record writes GPU memory events to FILE: those of vram's pool and of PyTorch's "
       "own allocator, and in other programs the CUDA driver's memory calls (docs/record.md). If "
@@ -53,13 +76,19 @@ const Manual& RunCommand::manual() const {
       "not possible (no GPU, PyTorch without CUDA), one line on standard error says why and the "
       "program runs without vram; with --strict, vram exits with code 3 instead, or a process of "
       "CMD does when it imports a framework. With python -I, -E or -S, which ignore PYTHONPATH, "
-      "there is no pool and only the driver's calls are recorded; --strict rejects such a CMD.",
+      "there is no pool and only the driver's calls are recorded; --strict rejects such a CMD. "
+      "--dry runs a Python script on tensors without memory, stops it after two steps of its "
+      "optimizer, and predicts its memory and whether it fits on a GPU, on a machine without one "
+      "(docs/dry-run.md). Exit codes: 0 it fits, 1 it may not or the script failed, 2 a dry run "
+      "cannot follow the script. More options: python -m vram.dry --help.",
       {{"vram run --record run.vtrace -- python train.py", "record, then vram report run.vtrace"},
        {"vram run --record run.vtrace --stacks python -- python train.py",
         "the report names lines of your code"},
        {"vram run --pool -- python train.py --lr 3e-4", "train with the pool"},
        {"vram run --pool --limit 20GiB -- torchrun --nproc-per-node 2 train.py",
-        "two ranks, each reserves at most 20 GiB of its device"}}};
+        "two ranks, each reserves at most 20 GiB of its device"},
+       {"vram run --dry --gpu 24GiB -- python train.py --lr 3e-4",
+        "whether it fits on a GPU of 24 GiB"}}};
   return kManual;
 }
 
@@ -84,7 +113,16 @@ std::vector<Option> RunCommand::options() {
        "maximum size of the recording on disk; the oldest events are dropped",
        value(record_.limit_bytes, parse_limit)},
       {"--force", "", "replace FILE even if vram did not write it", &force_},
-      {"--strict", "", "exit with code 3 if the pool or the recording cannot be set up", &strict_}};
+      {"--strict", "", "exit with code 3 if the pool or the recording cannot be set up", &strict_},
+      {"--dry", "", "predict the memory of CMD, a Python script, without a GPU", &dry_},
+      {"--gpu", "GPU", "with --dry: name of a GPU, or its memory: 24GiB (default: H200)",
+       &dry_settings_.gpu},
+      {"--steps", "N", "with --dry: stop after so many steps of the optimizer (default: 2)",
+       value(dry_settings_.steps, parse_number<uint64_t>)},
+      {"--json", "", "with --dry: print JSON; what CMD prints goes to standard error",
+       &dry_settings_.json},
+      {"-o,--output", "FILE", "with --dry: keep the trace in this file: dry.vtrace",
+       file(&dry_settings_.trace)}};
 }
 
 Result<StartupSettings> RunCommand::settings() const {
@@ -127,6 +165,11 @@ void report_earlier_runs(const std::string& path, const Console& console) {
                   left.size() == 1 ? "a recording" : fmt::format("{} recordings", left.size()),
                   std::filesystem::path(path).filename().string(), left.front(),
                   left.size() == 1 ? "" : " and others"));
+}
+
+void set_environment(const CurrentEnvironment& current, const StartupSettings& settings) {
+  for (const auto& [name, value] : startup_environment(current, settings, std::time(nullptr)))
+    (void)setenv(name.c_str(), value.c_str(), 1);
 }
 
 // That what is there may be replaced, and that files can be made beside it; a pipe or a device is
@@ -175,9 +218,27 @@ Result<> free_name(const StartupSettings& settings, const Console& console) {
   return {};
 }
 
+Result<int> RunCommand::run_dry() const {
+  VRAM_TRY_ASSIGN(auto settings, this->settings());
+  if (settings.pool || settings.record || settings.is_strict) {
+    return fail(Code::kBadInput, "--dry cannot be combined with --pool, --record or --strict");
+  }
+  settings.is_dry = true;
+  VRAM_TRY_ASSIGN(const auto command, dry_command(command_, dry_settings_.words()));
+  VRAM_TRY_ASSIGN(const auto folder, startup_folder());
+  const CurrentEnvironment current = {folder, "", environment("PYTHONPATH"), ""};
+  set_environment(current, settings);
+  return become(command);
+}
+
 Result<int> RunCommand::run(Console& console) {
+  if (dry_) return run_dry();
+  if (!dry_settings_.words().empty()) {
+    return fail(Code::kBadInput, "--gpu, --steps, --json and --output require --dry");
+  }
   if (!pool_ && record_.path.empty()) {
-    return fail(Code::kBadInput, "expected --pool or --record before '{}': vram run --pool -- {}",
+    return fail(Code::kBadInput,
+                "expected --pool, --record or --dry before '{}': vram run --pool -- {}",
                 command_.front(), fmt::join(command_, " "));
   }
   VRAM_TRY_ASSIGN(const auto settings, this->settings());
@@ -191,8 +252,7 @@ Result<int> RunCommand::run(Console& console) {
     console.error(freed.error().message);
     return kEnvironment;
   }
-  for (const auto& [name, value] : startup_environment(*current, settings, std::time(nullptr)))
-    (void)setenv(name.c_str(), value.c_str(), 1);
+  set_environment(*current, settings);
   return become(command_);
 }
 

@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -149,28 +151,58 @@ Cluster read_cluster(std::string_view letters) {
   return cluster;
 }
 
-}  // namespace
+// Python's own options on a command line.
+struct PythonOptions {
+  size_t end = 1;  // the index of the script, or of the -c or -m; the size: there is none
+  size_t ignoring_startup = 0;  // the index of the first with E, I or S; 0: none
+};
 
-Result<> check_python_options(const std::vector<std::string>& command) {
-  if (command.empty() || !is_python(command.front())) return {};
-  for (size_t at = 1; at < command.size(); ++at) {
+PythonOptions read_python_options(const std::vector<std::string>& command) {
+  PythonOptions found;
+  size_t at = 1;
+  for (; at < command.size(); ++at) {
     const std::string& word = command[at];
-    if (word.size() < 2 || word.front() != '-' || word == "--") return {};
+    if (word.size() < 2 || word.front() != '-' || word == "--") break;
     if (word.starts_with("--")) {  // the only one with a value
       if (word == "--check-hash-based-pycs") ++at;
       continue;
     }
     const Cluster cluster = read_cluster(std::string_view(word).substr(1));
-    if (cluster.ignores_startup) {
-      return fail(Code::kBadInput,
-                  "{} {} turns off PYTHONPATH or sitecustomize, by which vram gets into Python "
-                  "programs; leave out -E, -I and -S, or --strict",
-                  command.front(), word);
-    }
-    if (cluster.names_the_program) return {};
+    if (cluster.ignores_startup && found.ignoring_startup == 0) found.ignoring_startup = at;
+    if (cluster.names_the_program) break;
     if (cluster.takes_next_word) ++at;
   }
-  return {};
+  found.end = std::min(at, command.size());
+  return found;
+}
+
+}  // namespace
+
+Result<> check_python_options(const std::vector<std::string>& command) {
+  if (command.empty() || !is_python(command.front())) return {};
+  const size_t at = read_python_options(command).ignoring_startup;
+  if (at == 0) return {};
+  return fail(Code::kBadInput,
+              "{} {} turns off PYTHONPATH or sitecustomize, by which vram gets into Python "
+              "programs; leave out -E, -I and -S",
+              command.front(), command[at]);
+}
+
+Result<std::vector<std::string>> dry_command(std::vector<std::string> command,
+                                             const std::vector<std::string>& options) {
+  VRAM_TRY(check_python_options(command));
+  const size_t at = is_python(command.front()) ? read_python_options(command).end : 0;
+  const std::string& script = at < command.size() ? command[at] : command.front();
+  if (at == 0 || at == command.size() || (script.starts_with('-') && script != "-m")) {
+    return fail(Code::kBadInput,
+                "--dry: expected 'python SCRIPT' or 'python -m MODULE' after --, found '{}'",
+                fmt::join(command, " "));
+  }
+  std::vector<std::string> inserted = {"-m", "vram.dry"};
+  inserted.insert(inserted.end(), options.begin(), options.end());
+  command.insert(command.begin() + static_cast<std::ptrdiff_t>(at), inserted.begin(),
+                 inserted.end());
+  return command;
 }
 
 Result<> remove_earlier_recording(const RecordSettings& record) {
@@ -207,6 +239,10 @@ std::vector<std::pair<std::string, std::string>> startup_environment(
     changes.emplace_back("VRAM_RECORD_STACKS", settings.record->stacks);
     if (const auto& limit = settings.record->limit_bytes)
       changes.emplace_back("VRAM_RECORD_LIMIT", fmt::format("{}", *limit));
+  }
+  if (settings.is_dry) {
+    changes.emplace_back("VRAM_DRY", "1");
+    changes.emplace_back("VRAM_PROGRAM", program_path().string());
   }
   // Always: this run may be part of another that is strict.
   changes.emplace_back("VRAM_STRICT", settings.is_strict ? "1" : "0");

@@ -36,6 +36,7 @@ struct CurrentEnvironment {
 struct StartupSettings {
   std::optional<PoolSettings> pool;
   std::optional<RecordSettings> record;
+  bool is_dry = false;     // the program is `python -m vram.dry`
   bool is_strict = false;  // what can't be set up ends the program
 };
 
@@ -54,6 +55,11 @@ struct StartupSettings {
 // kBadInput: `command` is a Python with an option (-E, -I, -S) by which it never runs the startup
 // folder's file.
 [[nodiscard]] Result<> check_python_options(const std::vector<std::string>& command);
+
+// The command line of a Python program's dry run: `python -m vram.dry OPTIONS SCRIPT ...`.
+// kBadInput: `command` is no Python program that a dry run can run.
+[[nodiscard]] Result<std::vector<std::string>> dry_command(std::vector<std::string> command,
+                                                           const std::vector<std::string>& options);
 
 // Removes the recording of an earlier run, so that the program can write to its name. kIo: there
 // is something that can't be removed. Else as find_output_target().

@@ -3,7 +3,8 @@
 Right after torch or cupy has been imported, the pool is put under it, and the recording begins. Until then nothing of
 vram is loaded. Whatever goes wrong here is one line on standard error, said once by a program and its children, and the
 program continues without the pool, or without being recorded; under ``vram run --strict`` the process ends with exit code 3.
-The user's own sitecustomize, if there is one, runs as it would have.
+The user's own sitecustomize, if there is one, runs as it would have. Under ``vram run --dry``, the package is there for
+``python -m vram.dry``, also where the program runs in another environment.
 """
 
 import atexit
@@ -224,4 +225,6 @@ if os.environ.get("VRAM_POOL") == "1" or "VRAM_RECORD" in os.environ:
     atexit.register(_check_at_exit)  # the first to be registered is the last to run
     for _framework in filter(_is_loaded, FRAMEWORKS):  # a .pth file's import came before
         _begin(_framework)
+if os.environ.pop("VRAM_DRY", "") == "1":  # not for the program's children
+    _load_vram()
 _run_the_users_own()

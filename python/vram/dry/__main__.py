@@ -1,4 +1,7 @@
-"""``python -m vram.dry [OPTIONS] SCRIPT [ARGUMENTS]``: a dry run of a script, which stops after some steps of its optimizer."""
+"""``python -m vram.dry [OPTIONS] SCRIPT [ARGUMENTS]``: a dry run of a script, which stops after some steps of its optimizer.
+
+``vram run --dry`` puts it in front of a program's own command line.
+"""
 
 from __future__ import annotations
 
