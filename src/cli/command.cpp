@@ -10,6 +10,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(report_command());
   commands.push_back(replay_command());
   commands.push_back(tune_command());
+  commands.push_back(plan_command());
   commands.push_back(convert_command());
   commands.push_back(run_command());
   commands.push_back(status_command());

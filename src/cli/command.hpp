@@ -71,6 +71,7 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> convert_command();
 [[nodiscard]] std::unique_ptr<Command> replay_command();
 [[nodiscard]] std::unique_ptr<Command> tune_command();
+[[nodiscard]] std::unique_ptr<Command> plan_command();
 [[nodiscard]] std::unique_ptr<Command> run_command();
 [[nodiscard]] std::unique_ptr<Command> status_command();
 [[nodiscard]] std::unique_ptr<Command> top_command();

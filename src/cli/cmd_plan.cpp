@@ -1,0 +1,154 @@
+// vram plan: what to keep, to recompute and to offload so that a training step fits a budget.
+#include "base/bytes.hpp"
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "cli/command.hpp"
+#include "cli/plan_request.hpp"
+#include "cli/recordings.hpp"
+#include "plan/chain_json.hpp"
+#include "plan/plan.hpp"
+#include "show/plan/plan_json.hpp"
+#include "show/plan/plan_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+constexpr uint64_t kMaxDocumentBytes = uint64_t{256} << 20;
+
+class PlanCommand final : public Command {
+ public:
+  [[nodiscard]] const Manual& manual() const override;
+  [[nodiscard]] std::vector<Option> options() override;
+  [[nodiscard]] Result<int> run(Console& console) override;
+
+ private:
+  PlanRequest request_;
+};
+
+const Manual& PlanCommand::manual() const {
+  static const Manual kManual = {
+      "plan",
+      "choose what a training step recomputes so that it fits into less memory",
+      "INPUT [OPTIONS]",
+      "Finds which activations of a training step to keep, to recompute and to offload, so that "
+      "the step fits into a budget and takes the least time. Exits with 1 if nothing fits, and "
+      "names the smallest budget that suffices.",
+      {{"vram plan step.vtrace --budget 20GiB", "what to recompute to need at most 20 GiB"},
+       {"vram plan chain.json --gpu \"RTX 4090\"", "on this GPU"},
+       {"vram plan step.vtrace --budget 20GiB --json", "for programs"}}};
+  return kManual;
+}
+
+std::vector<Option> PlanCommand::options() {
+  return {{"INPUT", "INPUT",
+           "a recording or the trace of a dry run; a chain (vram.chain/1); or the config.json of a "
+           "Hugging Face model",
+           file(&request_.input)},
+          {"--budget", "SIZE", "the memory that the step may use: 20GiB",
+           value(request_.budget_bytes, parse_size)},
+          {"--gpu", "CARD",
+           "use a card's memory instead of --budget, less what the CUDA context needs: a name "
+           "(\"RTX 4090\") or a size (24GiB)",
+           value(request_.gpu, find_card)},
+          {"--stages", "PATTERN",
+           "the modules to choose between, of a trace: names in which * stands for any text "
+           "without a dot, such as \"model.layers.*\" (default: the longest list of modules)",
+           &request_.stages},
+          {"--json", "", "print vram.plan/1 (docs/json.md)", &request_.json},
+          output_option(request_.output),
+          force_option(request_.output),
+          max_size_option(request_.reading)};
+}
+
+enum class InputKind : uint8_t { kDocument, kRecording };
+
+// JSON begins with a brace; so does a recording that was exported as JSON lines.
+Result<InputKind> kind_of(const std::string& path) {
+  if (path == "-") return InputKind::kRecording;
+  VRAM_TRY_ASSIGN(const auto file, InputFile::open(path));
+  if (file.size_bytes() == 0) return InputKind::kRecording;  // a pipe cannot be read twice
+  std::array<char, 64> bytes = {};
+  VRAM_TRY_ASSIGN(const auto count, file.read_at(0, std::as_writable_bytes(std::span(bytes))));
+  std::string_view head(bytes.data(), count);
+  if (head.starts_with(kJsonLinesStart)) return InputKind::kRecording;
+  head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));
+  return head.starts_with('{') ? InputKind::kDocument : InputKind::kRecording;
+}
+
+tl::unexpected<Error> in_file(const std::string& path, const Error& error) {
+  return fail(error.code, "{}: {}", path, error.message);
+}
+
+std::string card_of(const PlanRequest& request) {
+  if (!request.gpu) return {};
+  const CardMemory& gpu = *request.gpu;
+  return fmt::format("{}: {} for programs ({}) minus {} for the CUDA context", gpu.name,
+                     format_bytes(gpu.program_bytes), gpu.source, format_bytes(gpu.context_bytes));
+}
+
+Result<int> plan_chain(const PlanRequest& request, const plan::Chain& chain, Console& console) {
+  VRAM_TRY_ASSIGN(const auto budget, budget_of(request));
+  if (!budget) return fail(Code::kBadInput, "vram plan needs a budget: --budget 20GiB, or --gpu");
+  const auto plan = plan::make_plan(chain, *budget);
+  if (!plan && plan.error().code == Code::kTooLarge) {
+    console.error(fmt::format("{}: {}", request.input, plan.error().message));
+    return kFailed;
+  }
+  if (!plan) return in_file(request.input, plan.error());
+  const show::PlanReport report = {request.input, card_of(request), chain, *plan};
+  const std::string text = request.json
+                               ? show::plan_json(chain, *plan)
+                               : show::draw_plan(report, text_options(request.output, console));
+  return deliver(text, request.output, console).map([] { return 0; });
+}
+
+Result<int> plan_document(const PlanRequest& request, Console& console) {
+  VRAM_TRY_ASSIGN(const auto text, read_whole(request.input, kMaxDocumentBytes));
+  const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool is_chain = document.is_object() && document.contains("schema");
+  const bool is_model = document.is_object() && document.contains("model_type");
+  if (!is_chain && is_model) return plan_model(request, text, console);
+  if (!is_chain && !document.is_discarded()) {
+    return fail(Code::kBadInput,
+                "{}: expected a chain (\"schema\": \"vram.chain/1\") or a model's config.json "
+                "(\"model_type\"), found JSON with neither",
+                request.input);
+  }
+  const auto chain = plan::parse_chain(text);
+  if (!chain) return in_file(request.input, chain.error());
+  return plan_chain(request, *chain, console);
+}
+
+Result<int> plan_recording(const PlanRequest& request, Console& console) {
+  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(request.input, request.reading, console));
+  return fail(Code::kUnsupported, "{}: a recording cannot be planned yet", trace.origin.path);
+}
+
+Result<int> PlanCommand::run(Console& console) {
+  VRAM_TRY(check_output(request_.output));
+  VRAM_TRY(budget_of(request_));
+  VRAM_TRY_ASSIGN(const auto kind, kind_of(request_.input));
+  return kind == InputKind::kDocument ? plan_document(request_, console)
+                                      : plan_recording(request_, console);
+}
+
+}  // namespace
+
+Result<std::optional<uint64_t>> budget_of(const PlanRequest& request) {
+  if (!request.gpu) return request.budget_bytes;
+  if (request.budget_bytes)
+    return fail(Code::kBadInput, "--gpu and --budget exclude each other: use one of them");
+  return request.gpu->allocator_bytes();
+}
+
+std::unique_ptr<Command> plan_command() { return std::make_unique<PlanCommand>(); }
+
+}  // namespace vram::cli
