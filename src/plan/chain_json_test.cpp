@@ -12,7 +12,7 @@ std::string parse_refusal(std::string_view json) {
   return chain ? "" : chain.error().message;
 }
 
-std::string chain_of(std::string_view stages) {
+std::string document_of(std::string_view stages) {
   return fmt::format(R"({{"schema": "vram.chain/1", "stages": [{}]}})", stages);
 }
 
@@ -54,24 +54,24 @@ TEST(ChainJson, NamesWhatIsWrong) {
   EXPECT_EQ(parse_refusal(R"({"schema": "vram.plan/1"})"),
             "chain: schema is \"vram.plan/1\"; expected \"vram.chain/1\"");
   EXPECT_EQ(parse_refusal(R"({"schema": "vram.chain/1"})"), "chain: stages must be an array");
-  EXPECT_EQ(parse_refusal(chain_of("7")), "stages[0]: expected an object, found number");
-  EXPECT_EQ(parse_refusal(chain_of(R"({"output_bytes": -1, "forward_ns": 1, "options": []})")),
+  EXPECT_EQ(parse_refusal(document_of("7")), "stages[0]: expected an object, found number");
+  EXPECT_EQ(parse_refusal(document_of(R"({"output_bytes": -1, "forward_ns": 1, "options": []})")),
             "stages[0]: output_bytes must be an integer of at least 0, found -1");
-  EXPECT_EQ(parse_refusal(chain_of(R"({"output_bytes": 1.5, "forward_ns": 1, "options": []})")),
+  EXPECT_EQ(parse_refusal(document_of(R"({"output_bytes": 1.5, "forward_ns": 1, "options": []})")),
             "stages[0]: output_bytes must be an integer of at least 0, found 1.5");
-  EXPECT_EQ(parse_refusal(chain_of(R"({"output_bytes": 1, "options": []})")),
+  EXPECT_EQ(parse_refusal(document_of(R"({"output_bytes": 1, "options": []})")),
             "stages[0]: forward_ns is missing");
   EXPECT_EQ(
-      parse_refusal(chain_of(
+      parse_refusal(document_of(
           R"({"output_bytes": 1, "forward_ns": 1, "options": [{"kept_bytes": 1, "backward_ns": 1, "peak": 2}]})")),
       "stages[0].options[0]: unknown key \"peak\"");
-  EXPECT_EQ(parse_refusal(chain_of(R"({"output_bytes": 1, "forward_ns": 1, "options": []})")),
+  EXPECT_EQ(parse_refusal(document_of(R"({"output_bytes": 1, "forward_ns": 1, "options": []})")),
             "stage 0 has 0 options; expected 1 to 32");
 }
 
 TEST(ChainJson, RefusesNumbersThatAreTooLarge) {
   EXPECT_NE(
-      parse_refusal(chain_of(
+      parse_refusal(document_of(
           R"({"output_bytes": 18446744073709551615, "forward_ns": 1, "options": [{"kept_bytes": 18446744073709551615, "offloaded_bytes": 9, "backward_ns": 1}]})")),
       "");
   EXPECT_NE(parse_refusal(R"({"schema": "vram.chain/1", "fixed_bytes": 1e30, "stages": []})"), "");
