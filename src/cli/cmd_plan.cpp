@@ -7,6 +7,7 @@
 #include "cli/plan_request.hpp"
 #include "cli/recordings.hpp"
 #include "plan/chain_json.hpp"
+#include "plan/chain_of.hpp"
 #include "plan/plan.hpp"
 #include "show/plan/plan_json.hpp"
 #include "show/plan/plan_text.hpp"
@@ -21,6 +22,7 @@
 namespace vram::cli {
 namespace {
 
+constexpr size_t kSweptBudgets = 9;
 constexpr uint64_t kMaxDocumentBytes = uint64_t{256} << 20;
 
 class PlanCommand final : public Command {
@@ -39,9 +41,10 @@ const Manual& PlanCommand::manual() const {
       "choose what a training step recomputes so that it fits into less memory",
       "INPUT [OPTIONS]",
       "Finds which activations of a training step to keep, to recompute and to offload, so that "
-      "the step fits into a budget and takes the least time. Exits with 1 if nothing fits, and "
-      "names the smallest budget that suffices.",
-      {{"vram plan step.vtrace --budget 20GiB", "what to recompute to need at most 20 GiB"},
+      "the step fits into a budget and takes the least time. Without a budget, lists what several "
+      "budgets cost. Exits with 1 if nothing fits, and names the smallest budget that suffices.",
+      {{"vram plan step.vtrace", "what each budget costs in time"},
+       {"vram plan step.vtrace --budget 20GiB", "what to recompute to need at most 20 GiB"},
        {"vram plan chain.json --gpu \"RTX 4090\"", "on this GPU"},
        {"vram plan step.vtrace --budget 20GiB --json", "for programs"}}};
   return kManual;
@@ -49,10 +52,9 @@ const Manual& PlanCommand::manual() const {
 
 std::vector<Option> PlanCommand::options() {
   return {{"INPUT", "INPUT",
-           "a recording or the trace of a dry run; a chain (vram.chain/1); or the config.json of a "
-           "Hugging Face model",
+           "the trace of a dry run, a recording with vram.watch(), or a chain (vram.chain/1)",
            file(&request_.input)},
-          {"--budget", "SIZE", "the memory that the step may use: 20GiB",
+          {"--budget", "SIZE", "the requested bytes that the step may need: 20GiB",
            value(request_.budget_bytes, parse_size)},
           {"--gpu", "CARD",
            "use a card's memory instead of --budget, less what the CUDA context needs: a name "
@@ -94,20 +96,38 @@ std::string card_of(const PlanRequest& request) {
                      format_bytes(gpu.program_bytes), gpu.source, format_bytes(gpu.context_bytes));
 }
 
-Result<int> plan_chain(const PlanRequest& request, const plan::Chain& chain, Console& console) {
-  VRAM_TRY_ASSIGN(const auto budget, budget_of(request));
-  if (!budget) return fail(Code::kBadInput, "vram plan needs a budget: --budget 20GiB, or --gpu");
-  const auto plan = plan::make_plan(chain, *budget);
-  if (!plan && plan.error().code == Code::kTooLarge) {
-    console.error(fmt::format("{}: {}", request.input, plan.error().message));
-    return kFailed;
+Result<std::string> sweep_text(const PlanRequest& request, const show::PlanSubject& subject,
+                               const Console& console) {
+  VRAM_TRY_ASSIGN(const auto plans, plan::sweep(subject.chain, kSweptBudgets));
+  return request.json ? show::sweep_json(subject, plans)
+                      : show::draw_sweep(subject, plans, text_options(request.output, console));
+}
+
+// kTooLarge: no schedule fits.
+Result<std::string> plan_text(const PlanRequest& request, const show::PlanSubject& subject,
+                              uint64_t budget_bytes, const Console& console) {
+  if (subject.recorded && subject.recorded->rest_peak_bytes > budget_bytes) {
+    return fail(
+        Code::kTooLarge,
+        "the program needs {} outside of forward and backward (the optimizer's step), which "
+        "no schedule changes; the budget is {}",
+        format_bytes(subject.recorded->rest_peak_bytes), format_bytes(budget_bytes));
   }
-  if (!plan) return in_file(request.input, plan.error());
-  const show::PlanReport report = {request.input, card_of(request), chain, *plan};
-  const std::string text = request.json
-                               ? show::plan_json(chain, *plan)
-                               : show::draw_plan(report, text_options(request.output, console));
-  return deliver(text, request.output, console).map([] { return 0; });
+  VRAM_TRY_ASSIGN(const auto plan, plan::make_plan(subject.chain, budget_bytes));
+  return request.json ? show::plan_json(subject, plan)
+                      : show::draw_plan(subject, plan, text_options(request.output, console));
+}
+
+Result<int> plan_subject(const PlanRequest& request, show::PlanSubject subject, Console& console) {
+  subject.path = request.input;
+  subject.card = card_of(request);
+  VRAM_TRY_ASSIGN(const auto budget, budget_of(request));
+  const auto text = budget ? plan_text(request, subject, *budget, console)
+                           : sweep_text(request, subject, console);
+  if (text) return deliver(*text, request.output, console).map([] { return 0; });
+  if (!budget || text.error().code != Code::kTooLarge) return in_file(request.input, text.error());
+  console.error(fmt::format("{}: {}", request.input, text.error().message));
+  return kFailed;
 }
 
 Result<int> plan_document(const PlanRequest& request, Console& console) {
@@ -115,21 +135,34 @@ Result<int> plan_document(const PlanRequest& request, Console& console) {
   const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const bool is_chain = document.is_object() && document.contains("schema");
   const bool is_model = document.is_object() && document.contains("model_type");
-  if (!is_chain && is_model) return plan_model(request, text, console);
+  if (!is_chain && is_model) {
+    return fail(Code::kUnsupported,
+                "{}: expected a trace or a chain, found the config.json of a model, which is not "
+                "supported; run one step with python -m vram.dry, and plan its trace",
+                request.input);
+  }
   if (!is_chain && !document.is_discarded()) {
     return fail(Code::kBadInput,
-                "{}: expected a chain (\"schema\": \"vram.chain/1\") or a model's config.json "
-                "(\"model_type\"), found JSON with neither",
+                "{}: expected a chain (\"schema\": \"vram.chain/1\"), found JSON without a schema",
+                request.input);
+  }
+  if (!request.stages.empty()) {
+    return fail(Code::kBadInput,
+                "{}: expected a trace, to which --stages applies, found a chain, whose stages are "
+                "given; leave out --stages",
                 request.input);
   }
   const auto chain = plan::parse_chain(text);
   if (!chain) return in_file(request.input, chain.error());
-  return plan_chain(request, *chain, console);
+  return plan_subject(request, {.chain = *chain}, console);
 }
 
 Result<int> plan_recording(const PlanRequest& request, Console& console) {
   VRAM_TRY_ASSIGN(const auto trace, open_with_progress(request.input, request.reading, console));
-  return fail(Code::kUnsupported, "{}: a recording cannot be planned yet", trace.origin.path);
+  auto found = plan::chain_of(trace, {request.stages});
+  if (!found) return in_file(request.input, found.error());
+  return plan_subject(
+      request, {.chain = std::move(found->chain), .recorded = std::move(found->step)}, console);
 }
 
 Result<int> PlanCommand::run(Console& console) {

@@ -3,6 +3,7 @@
 #include "plan/solve/bound.hpp"
 #include "plan/solve/solvers.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -43,6 +44,22 @@ Result<Plan> make_plan(const Chain& chain, uint64_t budget_bytes, const RotorSet
   add(plan, "checkpoint_every_stage", checkpoint_every_stage(chain, budget_bytes));
   add(plan, "keep_all", keep_all(chain, budget_bytes));
   return plan;
+}
+
+Result<std::vector<Plan>> sweep(const Chain& chain, size_t count, const RotorSettings& settings) {
+  VRAM_TRY(check(chain));
+  VRAM_TRY_ASSIGN(const auto ideal, keep_all(chain, std::numeric_limits<uint64_t>::max()));
+  const uint64_t smallest = smallest_budget_bytes(chain);
+  const uint64_t range = ideal.cost.peak_bytes - std::min(smallest, ideal.cost.peak_bytes);
+  std::vector<Plan> plans;
+  for (size_t i = 0; i < (range == 0 ? 1 : count); ++i) {
+    const uint64_t last = count - 1;
+    // The same as range * i / last, which may overflow.
+    const uint64_t above = range / last * i + range % last * i / last;
+    VRAM_TRY_ASSIGN(auto plan, make_plan(chain, smallest + above, settings));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
 }
 
 }  // namespace vram::plan

@@ -34,4 +34,9 @@ struct Plan {
 [[nodiscard]] Result<Plan> make_plan(const Chain& chain, uint64_t budget_bytes,
                                      const RotorSettings& settings = {});
 
+// Plans for `count` budgets (at least 2) from the smallest that suffices, in equal steps, to the
+// one with which nothing is recomputed. One plan if both are the same.
+[[nodiscard]] Result<std::vector<Plan>> sweep(const Chain& chain, size_t count,
+                                              const RotorSettings& settings = {});
+
 }  // namespace vram::plan

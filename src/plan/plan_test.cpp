@@ -51,5 +51,21 @@ TEST(Plan, SaysWhyNothingFits) {
   EXPECT_FALSE(make_plan({}, 5));
 }
 
+TEST(Sweep, GoesFromTheSmallestBudgetToNoRecomputation) {
+  testing::Random random(3);
+  for (int run = 0; run < 30; ++run) {
+    const Chain chain = testing::random_chain(random, {.stages = 6});
+    const std::vector<Plan> plans = sweep(chain, 5).value();
+    EXPECT_EQ(plans.front().budget_bytes, smallest_budget_bytes(chain));
+    EXPECT_EQ(plans.back().best.cost.time_ns, plans.back().ideal_ns);
+    for (size_t i = 1; i < plans.size(); ++i) {
+      EXPECT_GE(plans[i].budget_bytes, plans[i - 1].budget_bytes);
+      EXPECT_LE(plans[i].best.cost.time_ns, plans[i - 1].best.cost.time_ns);
+    }
+  }
+  // Each stage frees what the other needs, so that there is nothing to choose.
+  EXPECT_EQ(sweep(testing::equal_chain(1, 1, 1), 5).value().size(), 1u);
+}
+
 }  // namespace
 }  // namespace vram::plan

@@ -68,22 +68,56 @@ Json json_stages(const plan::Chain& chain, const plan::Schedule& schedule) {
   return json;
 }
 
-}  // namespace
+Json json_recorded(const PlanSubject& subject) {
+  if (!subject.recorded) return {};
+  const plan::RecordedStep& step = *subject.recorded;
+  Json notes = Json::array();
+  for (const std::string& note : step.notes) notes.push_back(json_text(note));
+  return {{"device", step.device},
+          {"pass_peak_bytes", step.pass_peak_bytes},
+          {"rest_peak_bytes", step.rest_peak_bytes},
+          {"notes", std::move(notes)}};
+}
 
-std::string plan_json(const plan::Chain& chain, const plan::Plan& plan) {
+// What describes a plan without its schedule.
+Json json_outcome(const plan::Plan& plan) {
   Json attempts = Json::array();
   for (const plan::Attempt& each : plan.attempts) attempts.push_back(json_attempt(each));
-  Json document = {
-      {"schema", "vram.plan/1"}, {"budget_bytes", plan.budget_bytes}, {"solver", plan.best.solver}};
-  document.update(json_cost(plan.best.cost));
-  document.update(
-      {{"ideal_ns", plan.ideal_ns},
-       {"ideal_peak_bytes", plan.ideal_peak_bytes},
-       {"lower_bound_ns", plan.lower_bound_ns},
-       {"persistent_bound_ns", json_or_null(plan.persistent_bound_ns)},
-       {"attempts", std::move(attempts)},
-       {"stages", json_stages(chain, plan.best)},
-       {"regions", json_regions(plan.best, static_cast<uint32_t>(chain.stages.size()))}});
+  Json json = {{"budget_bytes", plan.budget_bytes}, {"solver", plan.best.solver}};
+  json.update(json_cost(plan.best.cost));
+  json.update({{"ideal_ns", plan.ideal_ns},
+               {"ideal_peak_bytes", plan.ideal_peak_bytes},
+               {"lower_bound_ns", plan.lower_bound_ns},
+               {"persistent_bound_ns", json_or_null(plan.persistent_bound_ns)},
+               {"attempts", std::move(attempts)}});
+  return json;
+}
+
+}  // namespace
+
+std::string plan_json(const PlanSubject& subject, const plan::Plan& plan) {
+  const auto count = static_cast<uint32_t>(subject.chain.stages.size());
+  Json document = {{"schema", "vram.plan/1"}};
+  document.update(json_outcome(plan));
+  document.update({{"stages", json_stages(subject.chain, plan.best)},
+                   {"regions", json_regions(plan.best, count)},
+                   {"recorded", json_recorded(subject)}});
+  return document.dump(2) + "\n";
+}
+
+std::string sweep_json(const PlanSubject& subject, std::span<const plan::Plan> plans) {
+  const auto count = static_cast<uint32_t>(subject.chain.stages.size());
+  Json rows = Json::array();
+  for (const plan::Plan& plan : plans) {
+    Json& row = rows.emplace_back(json_outcome(plan));
+    row["forward_runs"] = plan::forward_runs(plan.best.operations, count);
+  }
+  Json stages = Json::array();
+  for (const plan::Stage& stage : subject.chain.stages) stages.push_back(json_text(stage.name));
+  const Json document = {{"schema", "vram.plan_sweep/1"},
+                         {"stages", std::move(stages)},
+                         {"plans", std::move(rows)},
+                         {"recorded", json_recorded(subject)}};
   return document.dump(2) + "\n";
 }
 

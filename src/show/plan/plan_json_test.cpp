@@ -29,9 +29,13 @@ plan::Chain four_stages() {
   return chain;
 }
 
+PlanSubject recorded_stages() {
+  return {"step.vtrace", "", four_stages(), plan::RecordedStep{0, 41, 5, {"a note"}}};
+}
+
 Json parsed_plan(uint64_t budget_bytes) {
-  const plan::Chain chain = four_stages();
-  return Json::parse(plan_json(chain, plan::make_plan(chain, budget_bytes).value()));
+  const PlanSubject subject = recorded_stages();
+  return Json::parse(plan_json(subject, plan::make_plan(subject.chain, budget_bytes).value()));
 }
 
 TEST(PlanJson, HasTheCostAndTheRegions) {
@@ -71,7 +75,22 @@ TEST(PlanJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
                              {{"plan", ""},
                               {"attempt", "/attempts/0"},
                               {"planned_stage", "/stages/0"},
-                              {"region", "/regions/0"}});
+                              {"region", "/regions/0"},
+                              {"recorded_step", "/recorded"}});
+}
+
+TEST(PlanJson, HasOneRowForEachBudgetOfASweep) {
+  const PlanSubject subject = recorded_stages();
+  const auto plans = plan::sweep(subject.chain, 3).value();
+  const auto json = Json::parse(sweep_json(subject, plans));
+  EXPECT_EQ(json["stages"][3], "layers.3");
+  ASSERT_EQ(json["plans"].size(), 3u);
+  EXPECT_EQ(json["plans"][2]["forward_runs"], (std::vector{1, 1, 1, 1}));
+  EXPECT_EQ(json["plans"][2]["peak_bytes"], 40);
+  EXPECT_GT(json["plans"][0]["time_ns"], json["plans"][2]["time_ns"]);
+  EXPECT_EQ(json["recorded"]["pass_peak_bytes"], 41);
+  testing::expect_documented("vram.plan_sweep/1", json,
+                             {{"sweep", ""}, {"swept_plan", "/plans/0"}});
 }
 
 }  // namespace

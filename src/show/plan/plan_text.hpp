@@ -1,20 +1,21 @@
-// A checkpoint plan for people. A pure function of the report.
+// A checkpoint plan for people. Pure functions.
 #pragma once
 
 #include "plan/plan.hpp"
 #include "show/draw/page.hpp"
+#include "show/plan/plan_subject.hpp"
 
+#include <span>
 #include <string>
 
 namespace vram::show {
 
-struct PlanReport {
-  std::string path;  // of the file that was planned
-  std::string card;  // whose memory the budget is; empty if it was given in bytes
-  plan::Chain chain;
-  plan::Plan plan;
-};
+// The schedule by stages, what it saves and costs, and what other solvers find.
+[[nodiscard]] std::string draw_plan(const PlanSubject& subject, const plan::Plan& plan,
+                                    const TextOptions& options);
 
-[[nodiscard]] std::string draw_plan(const PlanReport& report, const TextOptions& options);
+// One row for each budget. Requires at least one plan.
+[[nodiscard]] std::string draw_sweep(const PlanSubject& subject, std::span<const plan::Plan> plans,
+                                     const TextOptions& options);
 
 }  // namespace vram::show
