@@ -88,6 +88,9 @@ VRAM_API void vram_scope_begin(const char* name);
 VRAM_API void vram_scope_end(void);
 /* Ends the current training step and begins the next. Steps are numbered from 0. */
 VRAM_API void vram_step(void);
+/* States the time, in ns since 1970: until the recording stops, what happens next happens at this
+ * time, and the clock is no longer read. For programs that simulate others. 0 has no effect. */
+VRAM_API void vram_record_time(uint64_t unix_ns);
 /* Names the memory at an address: "layers.7.mlp.weight", with a category ("parameter", "gradient",
  * "optimizer state", "activation", …). The name applies to the block that contains the address, for
  * the block's whole life. */

@@ -352,6 +352,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_scope_begin": (None, [c_char_p]),
     "vram_scope_end": (None, []),
     "vram_step": (None, []),
+    "vram_record_time": (None, [c_uint64]),
     "vram_name": (None, [c_int, c_void_p, c_size_t, c_char_p, c_char_p]),
     "vram_record_about": (None, [c_char_p, c_char_p]),
     "vram_record_setting": (None, [c_char_p, c_char_p]),

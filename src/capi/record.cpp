@@ -119,6 +119,7 @@ size_t vram_record_path(char* path, size_t capacity) {
 void vram_scope_begin(const char* name) { Recorder::scope_begin(or_empty(name)); }
 void vram_scope_end(void) { Recorder::scope_end(); }
 void vram_step(void) { Recorder::step(); }
+void vram_record_time(uint64_t unix_ns) { Recorder::state_time(static_cast<int64_t>(unix_ns)); }
 
 void vram_name(int device, const void* address, size_t bytes, const char* name,
                const char* category) {

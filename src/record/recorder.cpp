@@ -41,6 +41,7 @@ struct State {
   std::atomic<Phase> phase{Phase::kAsleep};
   uint64_t first_number = 0;
   std::atomic<int64_t> clock_offset_ns{0};
+  std::atomic<int64_t> stated_ns{0};  // 0: the clock's time counts
   std::atomic<uint64_t> step{0};
 };
 
@@ -58,6 +59,8 @@ int64_t clock_ns(clockid_t clock) {
 // Unix time at the start of the recording, and what has passed since: the wall clock may be set
 // while it runs.
 int64_t time_ns() {
+  if (const int64_t stated = state().stated_ns.load(std::memory_order_relaxed); stated != 0)
+    return stated;
   return clock_ns(CLOCK_MONOTONIC) + state().clock_offset_ns.load(std::memory_order_relaxed);
 }
 
@@ -185,6 +188,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   state().is_child = false;
   state().failure.reset();
   state().step.store(0);
+  state().stated_ns.store(0);
   state().clock_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
   if (!options.is_lazy) {
     VRAM_TRY(start_flusher());
@@ -288,6 +292,10 @@ void Recorder::scope_end() {
 void Recorder::step() {
   const uint64_t number = state().step.fetch_add(1, std::memory_order_relaxed);
   emit({.address = number, .op = Op::kStep});
+}
+
+void Recorder::state_time(int64_t time_ns) {
+  if (is_on()) state().stated_ns.store(time_ns, std::memory_order_relaxed);
 }
 
 void Recorder::name(uint16_t device, uint64_t address, uint64_t size_bytes, std::string_view name,

@@ -94,6 +94,9 @@ class Recorder {
   static void scope_end();
   // A step of the program begins; they are counted from 0.
   static void step();
+  // Until the recording stops, records have the time that was stated last (Unix time, not 0) and
+  // not the clock's.
+  static void state_time(int64_t time_ns);
   static void name(uint16_t device, uint64_t address, uint64_t size_bytes, std::string_view name,
                    std::string_view category);
   static void about(std::string_view key, std::string_view value) {

@@ -58,6 +58,25 @@ TEST_F(RecorderTest, WhatIsSaidIsInTheFile) {
   EXPECT_EQ(trace.tables.strings[trace.annotations[0].name], "step 0");
 }
 
+TEST_F(RecorderTest, AStatedTimeReplacesTheClock) {
+  start({.path = path()});
+  for (const int64_t time_ns : {int64_t{5'000'000}, int64_t{5'000'700}}) {
+    Recorder::state_time(time_ns);
+    alloc(static_cast<uint64_t>(time_ns), 512);
+  }
+  alloc(0x2000, 512);
+  ASSERT_TRUE(Recorder::stop());
+  const trace::Trace trace = read(path());
+  std::vector<int64_t> times;
+  for (const trace::Event& event : trace.events) times.push_back(event.time_ns);
+  EXPECT_EQ(times, (std::vector<int64_t>{5'000'000, 5'000'700, 5'000'700}));
+
+  start({.path = path()});
+  alloc(0x1000, 512);
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_GT(read(path()).events[0].time_ns, 5'000'700) << "it ends with its recording";
+}
+
 // Another stream is waited for; the block's own need not be.
 TEST_F(RecorderTest, AFreeWaitsForOtherStreams) {
   start({.path = path()});

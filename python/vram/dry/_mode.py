@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from vram.dry import _cudnn
 from vram.dry._choices import WHOLE, Choices
+from vram.dry._clock import Clock
 from vram.dry._kernels import Allocation, Call, Kernels
 from vram.dry._sized import SIZED
 from vram.dry._storages import Storages
@@ -113,9 +114,9 @@ class DryMode(TorchDispatchMode):
 
     leaves = staticmethod(leaves)
 
-    def __init__(self, tape: Tape, kernels: Kernels, values: Values, choices: Choices) -> None:
+    def __init__(self, tape: Tape, kernels: Kernels, values: Values, choices: Choices, clock: Clock) -> None:
         super().__init__()
-        self.choices = choices
+        self.choices, self.clock = choices, clock
         self.fakes = Fakes(allow_fallback_kernels=False, allow_non_fake_inputs=True)
         self.storages = Storages(tape)
         self.streams = Streams()
@@ -216,12 +217,13 @@ class DryMode(TorchDispatchMode):
         return result
 
     def account(self, func: Any, args: Any, kwargs: Any, outputs: tuple[Any, ...]) -> None:
-        """Put the memory of a call on the tape: its results, and what its kernels allocate in addition."""
+        """Put a call on the tape: its results, what its kernels allocate in addition, and its time."""
         on_gpu = [tensor for tensor in outputs if is_on_gpu(tensor)]
-        if not on_gpu and not any(is_on_gpu(tensor) for tensor in leaves(args)):
+        inputs = [*leaves(args), *leaves(tuple(kwargs.values()))]
+        if not on_gpu and not any(map(is_on_gpu, inputs)):
             return
         stream = self.streams.current
-        device = next((t.fake_device.index for t in (*on_gpu, *leaves(args)) if is_on_gpu(t)), 0)
+        device = next((t.fake_device.index for t in (*on_gpu, *inputs) if is_on_gpu(t)), 0)
         name = str(func)
         if not self._kernels.is_known(name) and name not in self.unknown_operators:
             self.unknown_operators[name] = users_line()
@@ -240,6 +242,8 @@ class DryMode(TorchDispatchMode):
                 else:
                     self.storages.add(storage, tensor.fake_device.index, stream)
             inside.allocate_rest()
+            self.clock.run(func, args, kwargs, inputs, outputs)
+            self.tape.state_time(self.clock.now_ns)
         finally:
             inside.free()
 

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from vram.dry import _cuda, _cudnn, _parameters, _reading
 from vram.dry._choices import Choices, convolution_format
+from vram.dry._clock import Clock, Rates
 from vram.dry._distributed import fake_ranks
 from vram.dry._gpu import Gpu
 from vram.dry._kernels import Kernels
@@ -75,6 +76,10 @@ class Session:
         """Return the parameters of all models that were called, by name."""
         return self._scopes.parameters()
 
+    @property
+    def clock(self) -> Clock:
+        return self._mode.clock
+
     def enter(self) -> None:
         """Raise VramError: a recording is running, or the file cannot be written."""
         _guard_cuda()
@@ -84,7 +89,10 @@ class Session:
             stack.callback(tape.close)
             choices = Choices(self._gpu, self._torch_version)
             stack.callback(choices.undo)
-            self._mode = mode = DryMode(tape, self.kernels, self.values, choices)
+            rates = Rates.of(self._gpu)
+            if rates.assumption:
+                tape.about("vram.dry_run.rates", rates.assumption)
+            self._mode = mode = DryMode(tape, self.kernels, self.values, choices, Clock(rates))
             patches = Patches()
             stack.callback(patches.undo)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from functools import partial
 from pathlib import Path
 
@@ -42,15 +43,24 @@ class Tape:
         if library().vram_record_start(os.fsencode(path), ctypes.byref(sized(RecordOptions))) != OK:
             raise VramError(f"no dry run: {_library.last_error()}")
         # Keeps the interpreter's lock: no other thread may come between the events of an operator.
-        self._record = ctypes.PyDLL(library()._name, handle=library()._handle).vram_record_event
+        keeping_the_lock = ctypes.PyDLL(library()._name, handle=library()._handle)
+        self._record, self._record_time = keeping_the_lock.vram_record_event, keeping_the_lock.vram_record_time
         self._record.argtypes, self._record.restype = [ctypes.POINTER(Event)], None
+        self._record_time.argtypes, self._record_time.restype = [ctypes.c_uint64], None
         self._is_open = True
+        self._began_ns = time.time_ns()
+        self.state_time(0)
         _process.describe()
         self.about("vram.dry_run", "1")
         _marks.recording_began()
 
     def about(self, key: str, value: str) -> None:
         library().vram_record_about(key.encode(), value.encode(errors="replace"))
+
+    def state_time(self, passed_ns: int) -> None:
+        """What comes next happens this long after the beginning."""
+        if self._is_open:
+            self._record_time(self._began_ns + passed_ns)
 
     def placement(self, device: int) -> Placement:
         """Return where the blocks of a device lie."""
