@@ -1,0 +1,24 @@
+"""A part of a plan; without PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Region:
+    """Consecutive blocks that run again in backward, by their numbers.
+
+    Attributes:
+        keeps_products: Whether it keeps the results of matrix products, convolutions and attention. Such a region has one block and
+            no region around it.
+        parts: The regions inside, when it runs again.
+    """
+
+    first: int
+    last: int
+    keeps_products: bool = False
+    parts: tuple[Region, ...] = ()
+
+    def find(self, block: int) -> Region | None:
+        return next((part for part in self.parts if part.first <= block <= part.last), None)
