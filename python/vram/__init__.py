@@ -7,6 +7,7 @@
 - ``vram.monitor`` measures functions and blocks; ``vram.memory()`` lists the GPUs and the processes that use them.
 - ``vram.Cleaner`` frees memory when that is worthwhile; ``vram.find_cycles()`` finds reference cycles with tensors.
 - ``vram.dry_run()`` predicts the memory of a training step without a GPU, ``vram.predict()`` also that of changes to it.
+- ``vram.checkpoint()`` lets a model run parts again in backward, so that a step fits into a budget.
 - ``vram.micro_batches()``, ``vram.retry_on_oom`` and ``vram.find_batch_size()`` adapt batches to the available memory.
 """
 
@@ -37,6 +38,7 @@ from vram.monitoring import (
     peaks,
     remove_sink,
 )
+from vram.planning import Checkpointed, CheckpointPlan, checkpoint, plan_checkpoints
 from vram.recording import Recording, Scope, is_recording, record, scope, step
 from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
 from vram.reports import DeviceReport, Finding, Holder, Report, ReportPeak, ReportStep, ReportTable, load
@@ -46,6 +48,8 @@ from vram.watching import Watch, watch
 __all__ = [
     "BatchSize",
     "Board",
+    "CheckpointPlan",
+    "Checkpointed",
     "Cleaned",
     "Cleaner",
     "Cleaning",
@@ -86,6 +90,7 @@ __all__ = [
     "__version__",
     "add_sink",
     "callbacks",
+    "checkpoint",
     "cupy",
     "disable",
     "dry_run",
@@ -101,6 +106,7 @@ __all__ = [
     "micro_batches",
     "monitor",
     "peaks",
+    "plan_checkpoints",
     "predict",
     "program",
     "record",

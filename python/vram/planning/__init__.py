@@ -1,1 +1,6 @@
 """Which blocks of a model to run again in backward, so that a training step fits into less memory."""
+
+from vram.planning._checkpoint import Checkpointed, checkpoint
+from vram.planning._plan import CheckpointPlan, plan_checkpoints
+
+__all__ = ["CheckpointPlan", "Checkpointed", "checkpoint", "plan_checkpoints"]

@@ -1,0 +1,182 @@
+"""From marks of a step to the planner's chain, and from its answer to regions."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vram._error import VramError
+from vram._installed import program
+from vram.planning._region import Region
+
+if TYPE_CHECKING:
+    from vram.planning._measure import Step
+
+# A time that no schedule accepts, in steps of the model: for what a chain cannot forbid.
+_FORBIDDEN_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one way to run a block takes; peaks without its input and other blocks."""
+
+    kept_bytes: int
+    forward_ns: int
+    backward_ns: int
+    forward_peak_bytes: int
+    backward_peak_bytes: int
+    parameter_bytes: int  # gradients of parameters that its backward leaves
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A schedule. `options` has the option of each block, None: within a region of `regions`."""
+
+    regions: tuple[Region, ...]
+    time_ns: int
+    peak_bytes: int
+
+
+class TooSmall(Exception):
+    """No schedule fits; `smallest_bytes` is the least that does, if it is known."""
+
+    def __init__(self, smallest_bytes: int | None) -> None:
+        super().__init__(smallest_bytes)
+        self.smallest_bytes = smallest_bytes
+
+
+def costs_of(step: Step, count: int) -> list[Costs]:
+    """Return the costs of each block, and at last those of what follows the blocks, as they ran in this step."""
+    marks, found = step.marks, []
+    for number in range(count + 1):
+        is_last = number == count
+        begin, end = (f"after {count - 1}", "loss") if is_last else (f"before {number}", f"after {number}")
+        entered = marks["loss"] if is_last else marks.get(f"gradient {number}")
+        left = marks.get(f"gradient {number - 1}", marks["end"])
+        output = 0 if is_last else step.border_bytes[number]
+        gradient = output if entered is not None and not is_last else 0
+        kept = max(output, marks[end].live_bytes - marks[begin].live_bytes)
+        entered = entered or marks["loss"]
+        base = entered.live_bytes - kept - gradient + (output if number in step.freed else 0)
+        input_gradient = step.border_bytes[number - 1] if f"gradient {number - 1}" in marks else 0
+        input_freed = step.border_bytes[number - 1] if number - 1 in step.freed else 0
+        parameters = max(0, left.live_bytes + input_freed - input_gradient - base)
+        found.append(
+            Costs(
+                kept,
+                marks[end].time_ns - marks[begin].time_ns,
+                max(0, left.time_ns - entered.time_ns),
+                max(kept, marks[end].peak_bytes - marks[begin].live_bytes),
+                max(left.peak_bytes - base, input_gradient + parameters, gradient),
+                parameters,
+            )
+        )
+    return found
+
+
+def _option(name: str, costs: Costs, **changed: int) -> dict[str, Any]:
+    option = {
+        "name": name,
+        "kept_bytes": costs.kept_bytes,
+        "forward_ns": costs.forward_ns,
+        "backward_ns": costs.backward_ns,
+        "forward_peak_bytes": costs.forward_peak_bytes,
+        "backward_peak_bytes": costs.backward_peak_bytes,
+    }
+    return {**option, **changed}
+
+
+def chain(names: list[str], keep: Step, again: Step, products: Step | None, *, is_single: bool) -> dict[str, Any]:
+    """Return the chain (vram.chain/1) of a step.
+
+    Args:
+        names: The names of the blocks.
+        keep: The step with everything kept.
+        again: The step in which each block is a region of its own.
+        products: The step in which each block is one that keeps products.
+        is_single: Each region is one block, and may keep products; otherwise regions of several blocks, which keep nothing.
+    """
+    count = len(names)
+    kept, repeated = costs_of(keep, count), costs_of(again, count)
+    some = costs_of(products, count) if products is not None and is_single else None
+    step_ns = sum(each.forward_ns + each.backward_ns for each in kept)
+    stages = []
+    for number, costs in enumerate(kept):
+        is_last = number == count
+        output = 0 if is_last else keep.border_bytes[number]
+        options = [_option("keep", costs)]
+        if is_single and not is_last:
+            options.append(_option("recompute", repeated[number]))
+            if some is not None:
+                options.append(_option("products", some[number]))
+        stages.append(
+            {
+                "name": "after" if is_last else names[number],
+                "output_bytes": output,
+                "gradient_bytes": output if f"gradient {number}" in keep.marks else 0,
+                "parameter_gradient_bytes": costs.parameter_bytes,
+                "forward_ns": (step_ns + 1) * _FORBIDDEN_STEPS if is_single or is_last else repeated[number].forward_ns,
+                "forward_peak_bytes": max(output, repeated[number].forward_peak_bytes),
+                "options": options,
+            }
+        )
+        for option in options:  # parameters may get their gradients elsewhere in another step
+            least = costs.parameter_bytes + (
+                keep.border_bytes[number - 1] if f"gradient {number - 1}" in keep.marks else 0
+            )
+            option["backward_peak_bytes"] = max(option["backward_peak_bytes"], least)
+    has_gradient = "gradient -1" in keep.marks
+    first = keep.border_bytes[-1]
+    return {
+        "schema": "vram.chain/1",
+        "fixed_bytes": max(0, keep.marks["before 0"].live_bytes - first),
+        "input_bytes": first,
+        "input_gradient_bytes": first if has_gradient else 0,
+        "stages": stages,
+    }
+
+
+def solve(document: dict[str, Any], budget_bytes: int, *, is_single: bool) -> Solved:
+    """Ask the planner (vram plan).
+
+    Raises:
+        TooSmall: Nothing fits.
+        VramError: The program failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="vram-plan-") as folder:
+        path = Path(folder) / "chain.json"
+        path.write_text(json.dumps(document))
+        command = [str(program()), "plan", str(path), "--budget", f"{budget_bytes}B", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 1:
+        smallest = re.search(r"smallest budget for this chain is .*?\((\d+) bytes\)", done.stderr.replace("\n", " "))
+        raise TooSmall(int(smallest[1]) if smallest else None)
+    if done.returncode != 0:
+        raise VramError(f"vram plan failed: {done.stderr.strip() or done.returncode}")
+    plan = json.loads(done.stdout)
+    step_ns = sum(o["forward_ns"] + o["backward_ns"] for o in (stage["options"][0] for stage in document["stages"]))
+    if plan["time_ns"] > (step_ns + 1) * _FORBIDDEN_STEPS // 2 or plan["regions"] is None:
+        raise TooSmall(None)
+    regions = _single(plan) if is_single else _nested(plan["regions"])
+    return Solved(regions, plan["time_ns"], plan["peak_bytes"])
+
+
+def _single(plan: dict[str, Any]) -> tuple[Region, ...]:
+    chosen = [stage["option_name"] for stage in plan["stages"]]
+    return tuple(Region(i, i, name == "products") for i, name in enumerate(chosen) if name != "keep")
+
+
+def _nested(flat: list[dict[str, Any]]) -> tuple[Region, ...]:
+    def inside(parent: int | None) -> tuple[Region, ...]:
+        return tuple(
+            Region(each["first"], each["last"], parts=inside(index))
+            for index, each in enumerate(flat)
+            if each["parent"] == parent and each["option"] is None
+        )
+
+    return inside(None)

@@ -1,0 +1,138 @@
+"""What each block of a step takes: memory and time where the step passes from one block to the next."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from vram._error import VramError
+from vram.planning._regions import _tensors
+
+Clock = Callable[[], int]
+_ROUNDING = 512
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Memory and time at one moment; `peak_bytes` since the mark before."""
+
+    live_bytes: int
+    peak_bytes: int
+    time_ns: int
+
+
+@dataclass
+class Step:
+    """The marks of one forward and backward pass.
+
+    Names: start, before N, after N (of a block's forward), loss; gradient N (of the result of block N; -1: of the input of the first
+    block) and end. A gradient that no block needs has no mark.
+    """
+
+    marks: dict[str, Mark] = field(default_factory=dict)
+    border_bytes: dict[int, int] = field(default_factory=dict)  # of the result of block N, or the input of the first
+    freed: set[int] = field(default_factory=set)  # the results that no longer exist when their gradient does
+    is_direct: bool = True  # each block reads what the one before returned
+
+
+def _bytes(tensors: list[Any]) -> int:
+    storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}
+    return sum(-(-size // _ROUNDING) * _ROUNDING for size in storages.values())
+
+
+def memory_is_counted() -> bool:
+    return torch.cuda.is_available()
+
+
+def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock) -> Step:
+    """Run one step and return its marks. `run` does the forward pass and returns the loss.
+
+    Raises:
+        VramError: A block is called twice, never, or not in its place.
+    """
+    step = Step()
+    counts = memory_is_counted()
+    expected = [0]
+    previous: list[Any] = []
+
+    def mark(name: str) -> None:
+        live, peak = (torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()) if counts else (0, 0)
+        step.marks[name] = Mark(live, peak, clock())
+        if counts:
+            torch.cuda.reset_peak_memory_stats()
+
+    def hook(number: int, tensors: list[Any]) -> None:
+        step.border_bytes[number] = _bytes(tensors)
+        storages = [weakref.ref(t.untyped_storage()) for t in tensors]
+
+        def arrived(_gradient: Any) -> None:
+            if all(storage() is None for storage in storages):
+                step.freed.add(number)
+            mark(f"gradient {number}")
+
+        wanting = [t for t in tensors if t.requires_grad and t.is_floating_point()]
+        if wanting and not wanting[0].is_leaf:
+            wanting[0].register_hook(arrived)
+
+    def call(number: int, forward: Any, *args: Any, **kwargs: Any) -> Any:
+        if number != expected[0]:
+            raise VramError(
+                f"block {number} was called when block {expected[0]} was expected; a plan needs blocks that the model calls once each, in "
+                "their order: state them with blocks=[…]"
+            )
+        expected[0] += 1
+        given = _tensors((args, kwargs))
+        if number == 0:
+            hook(-1, given[:1])
+        elif not any(tensor is other for tensor in given for other in previous):
+            step.is_direct = False
+        previous.clear()
+        mark(f"before {number}")
+        result = forward(*args, **kwargs)
+        mark(f"after {number}")
+        previous.extend(_tensors(result))
+        hook(number, previous)
+        return result
+
+    kept = [block.__dict__.get("forward") for block in blocks]
+    for number, block in enumerate(blocks):
+        block.forward = partial(call, number, block.forward)
+    try:
+        if counts:
+            torch.cuda.reset_peak_memory_stats()
+        mark("start")
+        loss = run()
+        previous.clear()
+        mark("loss")
+        loss.backward()
+        mark("end")
+    finally:
+        for block, forward in zip(blocks, kept):
+            if forward is None:
+                del block.forward
+            else:
+                block.forward = forward
+    if expected[0] < len(blocks):
+        raise VramError(
+            f"the model called {expected[0]} of {len(blocks)} blocks; state those that it calls with blocks=[…]"
+        )
+    return step
+
+
+def wall_clock(device: torch.device) -> Clock:
+    """A clock that waits for the GPU."""
+
+    def now() -> int:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter_ns()
+
+    return now

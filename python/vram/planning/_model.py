@@ -1,0 +1,145 @@
+"""The blocks of a model, and a copy of it for planning, on tensors without memory."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from vram._error import VramError
+from vram.watching._names import named_modules
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the model inside DistributedDataParallel.
+
+    Raises:
+        TypeError: It is no module.
+        VramError: It is compiled, already has regions, or is wrapped in something else.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"expected model to be a torch.nn.Module, got {type(model).__name__}")
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        model = model.module
+    for name, module in model.named_modules():
+        if type(module).__name__ == "OptimizedModule" or module._compiled_call_impl is not None:
+            raise VramError(
+                f"{name or 'the model'} is compiled, and torch.compile chooses itself what to recompute: set "
+                "torch._functorch.config.activation_memory_budget (0 to 1) before it is compiled, or plan the model before compiling"
+            )
+    if "_vram_regions" in model.__dict__:
+        raise VramError("the model is checkpointed already; call remove() on what vram.checkpoint() returned first")
+    return model
+
+
+def blocks_of(model: Any) -> list[tuple[str, Any]]:
+    """Return the names and modules of the longest list of blocks of one kind.
+
+    Raises:
+        VramError: There is none.
+    """
+    best: list[tuple[str, Any]] = []
+    for name, module in named_modules(model, ""):
+        if isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential)):
+            parts = [(f"{name}.{leaf}" if name else leaf, part) for leaf, part in module._modules.items()]
+            kinds = {type(part) for _, part in parts}
+            is_repeated = len(kinds) == 1 and any(True for _ in parts[0][1].parameters()) if parts else False
+            if is_repeated and len(parts) > max(1, len(best)):
+                best = parts
+    if not best:
+        raise VramError(
+            f"{type(model).__name__} has no list of at least two blocks of one class (torch.nn.ModuleList or torch.nn.Sequential), between "
+            "which vram can choose; name the modules that run one after the other: blocks=[model.stem, model.layer1, …]"
+        )
+    if len({id(part) for _, part in best}) < len(best):
+        raise VramError("the list of blocks contains a block twice; state blocks=[…], each module once")
+    return best
+
+
+def named_blocks(model: Any, blocks: Any) -> list[tuple[str, Any]]:
+    """Return the blocks that the caller chose, by name; None: the longest list."""
+    if blocks is None:
+        return blocks_of(model)
+    names = {id(module): name for name, module in model.named_modules()}
+    chosen = list(blocks)
+    for block in chosen:
+        if id(block) not in names:
+            raise ValueError(
+                f"expected blocks to be modules of the model, got {type(block).__name__} that is none of it"
+            )
+    if len({id(block) for block in chosen}) < len(chosen) or not chosen:
+        raise ValueError(f"expected blocks to be at least one module, each once, got {len(chosen)}")
+    return [(names[id(block)], block) for block in chosen]
+
+
+def device_of(model: Any) -> torch.device:
+    """Return where the model is."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        return torch.device(tensor.device)
+    raise VramError(f"{type(model).__name__} has no parameters")
+
+
+def called(model: Any, sample: Any) -> Any:
+    """Call the model with a sample: positional arguments, a mapping of named ones, or one tensor."""
+    if isinstance(sample, Mapping):
+        return model(**sample)
+    return model(*sample) if isinstance(sample, (list, tuple)) else model(sample)
+
+
+def check_sample(sample: Any) -> None:
+    """Raise TypeError: the sample is of another type than called() takes."""
+    is_known = isinstance(sample, (torch.Tensor, list, tuple, Mapping))
+    if not is_known or not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(_plain(sample))):
+        raise TypeError(
+            f"expected sample to be what the model is called with, a tensor, a tuple of arguments or a dict of named arguments, with at "
+            f"least one tensor, got {type(sample).__name__}"
+        )
+
+
+def _plain(sample: Any) -> Any:
+    return dict(sample) if isinstance(sample, Mapping) else sample
+
+
+def _without_memory(tensor: Any) -> Any:
+    made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="cuda")
+    return made.requires_grad_(tensor.requires_grad) if tensor.is_leaf else made
+
+
+def fake_sample(sample: Any, device: torch.device) -> Any:
+    """Return the sample on the pretended GPU; during a dry run. What is not where the model is stays as it is."""
+
+    def fake(leaf: Any) -> Any:
+        return _without_memory(leaf) if isinstance(leaf, torch.Tensor) and leaf.device == device else leaf
+
+    return tree_map(fake, _plain(sample))
+
+
+def fake_copy(model: Any, optimizer: Any) -> tuple[Any, Any]:
+    """Return a copy of a model and its optimizer on the pretended GPU; during a dry run.
+
+    Raises:
+        VramError: The model cannot be copied.
+    """
+    memo: dict[int, Any] = {}
+    for tensor in (*model.parameters(), *model.buffers()):
+        made = _without_memory(tensor)
+        if isinstance(tensor, torch.nn.Parameter):
+            made = torch.nn.Parameter(made.detach(), requires_grad=tensor.requires_grad)
+        if tensor.grad is not None:
+            made.grad = _without_memory(tensor.grad)
+        memo[id(tensor)] = made
+    if optimizer is not None:
+        for state in optimizer.state.values():
+            for value in state.values():
+                if isinstance(value, torch.Tensor) and value.numel() > 1:
+                    memo[id(value)] = _without_memory(value)
+    try:
+        copied = copy.deepcopy((model, optimizer), memo)
+    except Exception as error:
+        raise VramError(f"planning needs a copy of the model, and copy.deepcopy(model) failed: {error}") from error
+    return copied

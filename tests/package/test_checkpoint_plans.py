@@ -1,0 +1,180 @@
+"""Plans: within the budget in a dry run, readable, removable; and errors that say what to do."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from checkpointed_models import Tower
+from torch import nn
+
+import vram
+from vram.dry import dry_run
+from vram.planning import _plan
+from vram.planning._plan import CheckpointPlan, plan_checkpoints
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKENS = torch.arange(16 * 128).reshape(16, 128) % 200
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    path = os.environ.get("VRAM_PROGRAM", str(ROOT / "build" / "release" / "src" / "vram"))
+    monkeypatch.setenv("VRAM_PROGRAM", path)
+    yield
+
+
+def loss(output: torch.Tensor) -> torch.Tensor:
+    logits = output.flatten(0, 1)
+    return nn.functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long, device=logits.device))
+
+
+@pytest.fixture(scope="module")
+def full_bytes() -> int:
+    os.environ.setdefault("VRAM_PROGRAM", str(ROOT / "build" / "release" / "src" / "vram"))
+    plan = plan_checkpoints(Tower(), TOKENS, "1TiB", loss=loss)
+    assert plan.regions == () and plan.peak_bytes == plan.full_peak_bytes and plan.added_share == 0
+    return plan.full_peak_bytes
+
+
+@pytest.mark.filterwarnings("ignore")
+def peak_of(plan: CheckpointPlan | None) -> int:
+    """The peak of the program itself in a dry run, with its own model on the pretended GPU."""
+    with dry_run("H200"):
+        model = Tower().cuda()
+        if plan is not None:
+            vram.checkpoint(model, plan=plan)
+        for _ in range(2):
+            model.zero_grad(set_to_none=True)
+            torch.cuda.reset_peak_memory_stats()
+            loss(model(TOKENS.cuda())).backward()
+        return torch.cuda.max_memory_allocated()
+
+
+def test_peaks_of_a_dry_run_are_within_the_budget(full_bytes: int) -> None:
+    assert peak_of(None) == full_bytes
+    added = []
+    for share in (0.9, 0.8, 0.7, 0.65):
+        plan = plan_checkpoints(Tower(), TOKENS, int(full_bytes * share), loss=loss)
+        assert plan.peak_bytes <= plan.budget_bytes == int(full_bytes * share)
+        assert 0.99 * plan.peak_bytes <= peak_of(plan) <= plan.peak_bytes  # planning holds one activation longer
+        assert plan.saved_bytes == full_bytes - plan.peak_bytes > 0
+        added.append(plan.added_share)
+    assert 0 < added[0] and added == sorted(added)
+    assert added[-1] < 0.34, "a whole repetition of the forward takes a third"
+
+
+def test_an_applied_plan_gives_the_same_gradients_and_can_be_removed(full_bytes: int) -> None:
+    torch.manual_seed(0)
+    plain = Tower()
+    model = copy.deepcopy(plain)
+    applied = vram.checkpoint(model, TOKENS, int(full_bytes * 0.7), loss=loss)
+    with pytest.raises(vram.VramError, match="checkpointed already"):
+        vram.checkpoint(model, TOKENS, int(full_bytes * 0.7))
+    for each in (plain, model):
+        torch.manual_seed(1)
+        loss(each(TOKENS)).backward()
+    for parameter, twin in zip(plain.parameters(), model.parameters(), strict=True):
+        assert parameter.grad is not None and twin.grad is not None
+        assert torch.equal(parameter.grad, twin.grad)
+    assert "layers." in str(applied) and "of a budget of" in str(applied)
+    applied.remove()
+    applied.remove()
+    assert all({"forward", "_vram_regions"}.isdisjoint(part.__dict__) for part in model.modules())
+    assert pickle.loads(pickle.dumps(applied.plan)) == applied.plan
+
+
+def test_planning_leaves_the_model_alone(full_bytes: int) -> None:
+    model = Tower()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    plan_checkpoints(model, TOKENS, int(full_bytes * 0.7), loss=loss)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_measured_times(full_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_plan, "_REPETITIONS", 1)
+    model = Tower(blocks=4)
+    model.embed.weight.grad = torch.ones_like(model.embed.weight)
+    state = torch.get_rng_state()
+    full = plan_checkpoints(model, TOKENS, "1TiB", loss=loss).full_peak_bytes
+    plan = plan_checkpoints(model, TOKENS, int(full * 0.8), loss=loss, cost="measured")
+    assert plan.peak_bytes <= int(full * 0.8)
+    assert plan.full_step_ns > 1_000_000, "of this CPU, not of a GPU"
+    assert torch.equal(model.embed.weight.grad, torch.ones_like(model.embed.weight))
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_an_optimizer_counts(full_bytes: int) -> None:
+    model = Tower()
+    optimizer = torch.optim.AdamW(model.parameters())
+    with_states = plan_checkpoints(model, TOKENS, "1TiB", loss=loss, optimizer=optimizer).full_peak_bytes
+    parameters = sum(p.numel() * 4 for p in model.parameters())
+    assert with_states - full_bytes == pytest.approx(2 * parameters, rel=0.05)
+    assert not optimizer.state
+
+
+def test_autocast_counts(full_bytes: int) -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        plan = plan_checkpoints(Tower(), TOKENS, "1TiB", loss=loss)
+    assert plan.full_peak_bytes < 0.9 * full_bytes
+
+
+def test_single_blocks(full_bytes: int) -> None:
+    plan = plan_checkpoints(Tower(), TOKENS, int(full_bytes * 0.7), loss=loss, single_blocks=True)
+    assert plan.regions and all(region.first == region.last for region in plan.regions)
+
+
+def test_chosen_blocks(full_bytes: int) -> None:
+    model = Tower()
+    plan = plan_checkpoints(model, TOKENS, int(full_bytes * 0.8), loss=loss, blocks=list(model.layers)[2:])
+    assert plan.names == tuple(f"layers.{i}" for i in range(2, 8))
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda: plan_checkpoints(nn.Linear(2, 2), TOKENS, "1GiB"), vram.VramError, r"no list of at least two blocks .* blocks="),
+        (lambda: plan_checkpoints("model", TOKENS, "1GiB"), TypeError, "torch.nn.Module, got str"),  # type: ignore[arg-type]
+        (lambda: plan_checkpoints(Tower(), 5, "1GiB"), TypeError, "expected sample to be .* got int"),
+        (lambda: plan_checkpoints(Tower(), {"tokens": [1]}, "1GiB"), TypeError, "at least one tensor"),
+        (lambda: plan_checkpoints(Tower(), TOKENS, "20"), ValueError, "write the unit"),
+        (lambda: plan_checkpoints(Tower(), TOKENS, "1GiB", cost="time"), ValueError, "'flops', 'measured', got 'time'"),
+        (lambda: plan_checkpoints(Tower(), TOKENS, "2MiB", loss=loss), vram.VramError, r"it needs about .* use a larger budget"),
+        (lambda: vram.checkpoint(Tower(), TOKENS), ValueError, "either sample and budget, or plan"),
+        (lambda: plan_checkpoints(torch.compile(Tower()), TOKENS, "1GiB"), vram.VramError, "activation_memory_budget"),
+        (lambda: plan_checkpoints(Tower(), TOKENS, "1GiB", blocks=[nn.Linear(2, 2)]), ValueError, "modules of the model"),
+    ],
+)  # fmt: skip
+def test_bad_input(call: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_blocks_out_of_order_are_refused() -> None:
+    class Backwards(Tower):
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            x = self.embed(tokens)
+            for layer in reversed(self.layers):
+                x = layer(x)
+            return x
+
+    with pytest.raises(vram.VramError, match="block 7 was called when block 0 was expected"):
+        plan_checkpoints(Backwards(), TOKENS, "1GiB")
+
+
+def test_the_smallest_budget_that_an_error_names_suffices() -> None:
+    with pytest.raises(vram.VramError) as error:
+        plan_checkpoints(Tower(), TOKENS, "2MiB", loss=loss)
+    least = int(str(error.value).partition("about ")[2].partition("(")[2].partition(" bytes")[0])
+    assert plan_checkpoints(Tower(), TOKENS, int(least * 1.05), loss=loss).regions
