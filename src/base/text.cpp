@@ -134,6 +134,17 @@ std::string shorten_end(std::string_view utf8, int columns) {
   return std::string(utf8.substr(0, end)) + "…";
 }
 
+std::string limit_bytes(std::string_view utf8, size_t max_bytes) {
+  if (utf8.size() <= max_bytes) return std::string(utf8);
+  constexpr size_t kMaxContinuationBytes = 3;
+  size_t end = max_bytes;
+  const auto is_continuation = [&](size_t at) {
+    return (static_cast<unsigned char>(utf8[at]) & 0xc0) == 0x80;
+  };
+  while (end > 0 && max_bytes - end < kMaxContinuationBytes && is_continuation(end)) --end;
+  return std::string(utf8.substr(0, end)) + "…";
+}
+
 namespace {
 
 size_t edit_distance(std::string_view a, std::string_view b) {

@@ -37,6 +37,10 @@ struct Glyph {
 // whose beginning is most informative.
 [[nodiscard]] std::string shorten_end(std::string_view utf8, int columns);
 
+// At most `max_bytes` of it, followed by "…" if something is missing. Does not read the rest: for
+// texts of any length, whose width does not matter. UTF-8 characters stay complete.
+[[nodiscard]] std::string limit_bytes(std::string_view utf8, size_t max_bytes);
+
 // Finds the known word that is closest to a mistyped one. A pure function.
 
 // The candidate nearest to a mistyped word; empty when none is near.

@@ -56,6 +56,15 @@ TEST(ShortenEnd, FitsAndSaysThatSomethingIsGone) {
   EXPECT_EQ(shorten_end("abc", 0), "");
 }
 
+TEST(LimitBytes, KeepsCharactersCompleteAndShowsThatSomethingIsMissing) {
+  EXPECT_EQ(limit_bytes("train.py", 8), "train.py");
+  EXPECT_EQ(limit_bytes("train.py", 5), "train…");
+  EXPECT_EQ(limit_bytes("显存", 5), "显…");
+  EXPECT_EQ(limit_bytes("显存", 3), "显…");
+  EXPECT_EQ(limit_bytes("显存", 2), "…");
+  EXPECT_EQ(limit_bytes(std::string(9, '\x80'), 8), std::string(5, '\x80') + "…") << "not UTF-8";
+}
+
 TEST(Nearest, OnlyWhatIsNear) {
   const std::vector<std::string> names = {"report", "convert"};
   EXPECT_EQ(nearest("reprot", names), "report");

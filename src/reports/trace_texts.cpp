@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,10 +24,13 @@ TextsOfIds texts_of(size_t count, Text&& text) {
   return result;
 }
 
-// With room for the line and the separators.
+// With room for the line, the separators and two ellipses.
 uint64_t max_frame_bytes(const trace::Tables& tables, trace::FrameId id) {
   const trace::Frame& frame = tables.frames[id];
-  return tables.strings[frame.file].size() + tables.strings[frame.function].size() + 16;
+  const auto bytes = [&](trace::StringId text) {
+    return std::min(tables.strings[text].size(), trace::kMaxNameBytes);
+  };
+  return bytes(frame.file) + bytes(frame.function) + 24;
 }
 
 void append_plain(std::string& out, std::string_view text) { out += text; }

@@ -71,17 +71,37 @@ def test_an_error_says_what_was_expected_and_found(tmp_path: Path) -> None:
         vram.load(f"{LEAK}\0.vtrace")
 
 
+LONG_NAME = "x" * (8 << 20)  # which a pickle contains once, however many frames have it
+
+
+def test_frames_that_share_a_long_text_need_little_memory(tmp_path: Path) -> None:
+    """Of a block that is alive, so that the report and its tables have its stack."""
+    frames = [{"filename": LONG_NAME, "name": "f", "line": line} for line in range(1, 601)]
+    block = {"size": 2 << 20, "requested_size": 2 << 20, "state": "active_allocated", "frames": frames}
+    segment = {"device": 0, "address": 2 << 20, "total_size": 2 << 20, "stream": 0, "blocks": [block]}
+    path = tmp_path / "run.pickle"
+    path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[]]}))
+    command = [sys.executable, "-c", OUT_OF_MEMORY, str(path), "1024"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (holder,) = vram.load(path).holders(by="stack")
+    assert [frame["line"] for frame in holder.stack] == list(range(1, 601))
+    assert {frame["file"] for frame in holder.stack} == {"x" * 4096 + "…"}
+
+
 def test_stacks_that_a_small_file_repeats_are_limited(tmp_path: Path) -> None:
-    """Of a block that no moment of the report shows, so that only tables have its stack."""
+    """Of blocks that no moment of the report shows, so that only tables have their stacks."""
     path = tmp_path / "run.pickle.xz"
-    long_name = "x" * (8 << 20)  # which the pickle contains once
-    frames = [{"filename": long_name, "name": "f", "line": line % 10} for line in range(600)]
+    frame = {"filename": LONG_NAME, "name": "f", "line": 1}
     segment = {"action": "segment_alloc", "addr": 2 << 20, "size": 4 << 20, "stream": 0}
     block = {"action": "alloc", "addr": 2 << 20, "size": 1 << 20, "stream": 0}
-    frees = [{**block, "action": action} for action in ("free_requested", "free_completed")]
     larger = {**block, "size": 3 << 20}
-    events = [segment, {**block, "frames": frames}, *frees, larger]
-    path.write_bytes(lzma.compress(pickle.dumps({"segments": [], "device_traces": [events]}), preset=0))
+    events = [segment]
+    for length in range(60_000, 60_020):  # stacks that differ
+        frees = [{**block, "action": action} for action in ("free_requested", "free_completed")]
+        events += [{**block, "frames": [frame] * length}, *frees]
+    path.write_bytes(lzma.compress(pickle.dumps({"segments": [], "device_traces": [[*events, larger]]}), preset=0))
     assert path.stat().st_size < 1 << 20
     report = vram.load(path)
     for table in ("events", "allocations"):

@@ -313,7 +313,8 @@ class GrowthFinder {
     }
     return largest == nullptr
                ? std::vector<Frame>{}
-               : report_stack(trace_.tables, history_.lifetimes[largest->lifetime].stack);
+               : report_stack(trace_.tables, history_.lifetimes[largest->lifetime].stack,
+                              stacks_room_bytes_);
   }
 
   Growth described(GrowthKind kind, const Group& g) {
@@ -349,6 +350,7 @@ class GrowthFinder {
   Window window_;
   int64_t origin_ns_ = 0;
   size_t sites_tested_ = 0;
+  uint64_t stacks_room_bytes_ = kMaxStacksBytes;
   uint64_t peak_bytes_ = 0;
   Survivors survivors_;
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -176,32 +177,40 @@ std::string Grouping::name(uint32_t lifetime) {
 
 Breakdown break_down(const Sources& sources, const LiveSet& live, Dimension by) {
   Grouping grouping(sources, live, by);
-  Breakdown breakdown{by, {}};
+  std::vector<Holder> holders;
   AddressMap holder_of_key;
   std::unordered_map<std::string, uint32_t> holder_of_name;
+  std::vector<trace::StackId> stacks;  // by holder
   for (const uint32_t id : live.lifetimes) {
     const Lifetime& lifetime = sources.history.lifetimes[id];
     const uint64_t key = grouping.key(id);
     uint32_t holder = holder_of_key.find(key);
     if (holder == AddressMap::kNone) {
-      holder = static_cast<uint32_t>(breakdown.holders.size());
+      holder = static_cast<uint32_t>(holders.size());
       std::string name = grouping.name(id);
       if (by != Dimension::kStack) holder = holder_of_name.try_emplace(name, holder).first->second;
-      if (holder == breakdown.holders.size()) {
-        breakdown.holders.emplace_back().name = std::move(name);
-        if (by == Dimension::kStack && lifetime.stack != 0) {
-          breakdown.holders.back().stack = report_stack(sources.trace.tables, lifetime.stack);
-        }
+      if (holder == holders.size()) {
+        holders.emplace_back().name = std::move(name);
+        if (by == Dimension::kStack) stacks.push_back(lifetime.stack);
       }
       holder_of_key.set(key, holder);
     }
-    add(breakdown.holders[holder], lifetime, sources.clock);
+    add(holders[holder], lifetime, sources.clock);
   }
-  std::sort(breakdown.holders.begin(), breakdown.holders.end(),
-            [](const Holder& a, const Holder& b) {
-              return a.requested_bytes != b.requested_bytes ? a.requested_bytes > b.requested_bytes
-                                                            : a.name < b.name;
-            });
+  std::vector<size_t> order(holders.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t left, size_t right) {
+    const Holder& a = holders[left];
+    const Holder& b = holders[right];
+    return a.requested_bytes != b.requested_bytes ? a.requested_bytes > b.requested_bytes
+                                                  : a.name < b.name;
+  });
+  Breakdown breakdown{by, {}};
+  uint64_t room_bytes = kMaxStacksBytes;  // the largest holders are the first to have stacks
+  for (const size_t i : order) {
+    Holder& holder = breakdown.holders.emplace_back(std::move(holders[i]));
+    if (!stacks.empty()) holder.stack = report_stack(sources.trace.tables, stacks[i], room_bytes);
+  }
   return breakdown;
 }
 

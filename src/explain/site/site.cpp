@@ -1,10 +1,13 @@
 #include "explain/site/site.hpp"
 
+#include "base/text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <span>
 #include <utility>
 
 namespace vram::explain {
@@ -188,10 +191,12 @@ std::string_view without_parameters(std::string_view function) {
                                                                  : function;
 }
 
+std::string limited(std::string_view text) { return limit_bytes(text, trace::kMaxNameBytes); }
+
 std::string join_name(std::string_view file, std::string_view line, std::string_view function) {
-  std::string name(base_name(file));
-  if (!line.empty() && !file.empty()) name += fmt::format(":{}", line);
-  if (!function.empty()) name += (name.empty() ? "" : " ") + std::string(function);
+  std::string name = limited(base_name(file));
+  if (!line.empty() && !file.empty()) name += ":" + limited(line);
+  if (!function.empty()) name += (name.empty() ? "" : " ") + limited(function);
   return name.empty() ? "unknown" : name;
 }
 
@@ -275,12 +280,21 @@ std::string frame_name(const trace::Tables& tables, const trace::Frame& frame) {
                    without_parameters(tables.strings[frame.function]));
 }
 
-std::vector<Frame> report_stack(const trace::Tables& tables, trace::StackId stack) {
+std::vector<Frame> report_stack(const trace::Tables& tables, trace::StackId stack,
+                                uint64_t& room_bytes) {
   std::vector<Frame> frames;
-  for (const trace::FrameId id : tables.stacks[stack]) {
+  const std::span<const trace::FrameId> ids = tables.stacks[stack];
+  for (const trace::FrameId id : ids) {
     const trace::Frame& frame = tables.frames[id];
-    frames.push_back({std::string(tables.strings[frame.function]),
-                      std::string(tables.strings[frame.file]), frame.line});
+    Frame shown{limited(tables.strings[frame.function]), limited(tables.strings[frame.file]),
+                frame.line};
+    const uint64_t bytes = sizeof(Frame) + shown.function.size() + shown.file.size();
+    if (bytes > room_bytes) {
+      frames.push_back({fmt::format("({} more frames)", ids.size() - frames.size()), "", 0});
+      break;
+    }
+    room_bytes -= bytes;
+    frames.push_back(std::move(shown));
   }
   return frames;
 }

@@ -27,8 +27,16 @@ namespace vram::explain {
 // win over generated-code frames.
 [[nodiscard]] std::string frame_name(const trace::Tables& tables, const trace::Frame& frame);
 
-// The stack as report frames, innermost first.
-[[nodiscard]] std::vector<Frame> report_stack(const trace::Tables& tables, trace::StackId stack);
+// What the stacks of one breakdown, or of all growing sites, may occupy. Stacks refer to frames by
+// id, so that those of a small file could fill any memory as texts. A long run of a large model has
+// some thousand different stacks of about 100 frames, 20 MiB.
+inline constexpr uint64_t kMaxStacksBytes = uint64_t{64} << 20;
+
+// The stack as report frames, innermost first. Texts beyond trace::kMaxNameBytes are truncated.
+// Takes what the frames occupy from `room_bytes`; the frames that do not fit are one frame whose
+// function is "(123 more frames)".
+[[nodiscard]] std::vector<Frame> report_stack(const trace::Tables& tables, trace::StackId stack,
+                                              uint64_t& room_bytes);
 
 // The same questions for many stacks of one trace.
 class UserFrames {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <span>
+#include <string>
+#include <vector>
 
 namespace vram::explain {
 namespace {
@@ -130,11 +132,41 @@ TEST_F(UserFrameTest, NamesSurviveMissingParts) {
 
 TEST_F(UserFrameTest, ReportStackKeepsOrderAndPaths) {
   const trace::FrameId frames[] = {frame("/w/a.py", 5, "f"), frame("/w/b.py", 6, "g")};
-  const std::vector<Frame> stack = report_stack(tables, tables.stacks.intern(frames));
+  uint64_t room_bytes = kMaxStacksBytes;
+  const std::vector<Frame> stack = report_stack(tables, tables.stacks.intern(frames), room_bytes);
   ASSERT_EQ(stack.size(), 2U);
   EXPECT_EQ(stack[0].function, "f");
   EXPECT_EQ(stack[1].file, "/w/b.py");
   EXPECT_EQ(stack[1].line, 6U);
+}
+
+TEST_F(UserFrameTest, TruncatesTextsThatFramesShare) {
+  const std::string file = "/w/" + std::string(1 << 20, 'a');
+  std::vector<trace::FrameId> frames;
+  for (uint32_t line = 1; line <= 600; ++line)
+    frames.push_back(this->frame(file.c_str(), line, "f"));
+  uint64_t room_bytes = kMaxStacksBytes;
+  const std::vector<Frame> stack = report_stack(tables, tables.stacks.intern(frames), room_bytes);
+  ASSERT_EQ(stack.size(), 600U);
+  for (const Frame& frame : stack)
+    ASSERT_EQ(frame.file, file.substr(0, trace::kMaxNameBytes) + "…");
+  EXPECT_EQ(frame_name(tables, tables.frames[frames[0]]),
+            std::string(trace::kMaxNameBytes, 'a') + "…:1 f");
+}
+
+TEST_F(UserFrameTest, StacksBeyondTheRoomShowHowManyFramesAreMissing) {
+  const trace::FrameId frames[] = {frame("/w/a.py", 5, "f"), frame("/w/b.py", 6, "g"),
+                                   frame("/w/c.py", 7, "h")};
+  const trace::StackId id = tables.stacks.intern(frames);
+  const uint64_t frame_bytes = sizeof(Frame) + std::string("/w/a.pyf").size();
+  uint64_t room_bytes = 4 * frame_bytes + 1;
+  EXPECT_EQ(report_stack(tables, id, room_bytes).size(), 3U);
+  const std::vector<Frame> second = report_stack(tables, id, room_bytes);
+  ASSERT_EQ(second.size(), 2U);
+  EXPECT_EQ(second[0].function, "f");
+  EXPECT_EQ(second[1].function, "(2 more frames)");
+  EXPECT_EQ(second[1].file, "");
+  EXPECT_EQ(room_bytes, 1U);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "explain/steps/steps.hpp"
 
 #include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "explain/moment/curve.hpp"
 #include "explain/steps/evidence.hpp"
 #include "explain/steps/repetition.hpp"
@@ -182,7 +183,7 @@ Steps steps_from_marks(const Input& in, const Scopes& scopes, const StepMarks& m
   steps.steps = measure(in, scoped, origin_ns);
   for (size_t i = 0; i < steps.steps.size(); ++i) {
     const Scope& scope = scopes.all[marks.scopes[i]];
-    steps.steps[i].name = std::string(in.trace.tables.strings[scope.name]);
+    steps.steps[i].name = limit_bytes(in.trace.tables.strings[scope.name], trace::kMaxNameBytes);
     steps.steps[i].begin_ns = nanoseconds_between(origin_ns, scope.begin_ns);
     steps.steps[i].end_ns = nanoseconds_between(origin_ns, scope.end_ns);
   }

@@ -11,13 +11,13 @@ namespace vram::trace {
 
 std::string frame_text(const Tables& tables, FrameId id) {
   const Frame& frame = tables.frames[id];
-  std::string text(tables.strings[frame.file]);
+  std::string text = limit_bytes(tables.strings[frame.file], kMaxNameBytes);
   if (text.empty()) text = "?";
   if (frame.line != 0) {
     text += ':';
     append_number(text, frame.line);
   }
-  const std::string_view function = tables.strings[frame.function];
+  const std::string function = limit_bytes(tables.strings[frame.function], kMaxNameBytes);
   if (!function.empty()) {
     text += ' ';
     text += function;

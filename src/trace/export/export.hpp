@@ -31,7 +31,7 @@ inline void append_address(std::string& out, uint64_t address) {
   return kind == DeviceKind::kHost ? "host" : "gpu";
 }
 
-// "file:line function"; unknown parts are left out.
+// "file:line function"; unknown parts are left out, and parts beyond kMaxNameBytes truncated.
 [[nodiscard]] std::string frame_text(const Tables& tables, FrameId id);
 
 // The texts of frames, each made and escaped at its first use by `make(out, text)`, not for each

@@ -1,5 +1,7 @@
 #include "trace/import/torch/stacks.hpp"
 
+#include "base/text.hpp"
+
 #include <fmt/format.h>
 
 #include <vector>
@@ -29,12 +31,12 @@ Value Stacks::end_frame(const Dict& dict) {
   if (!no_file) frame.file = all_.string_of(file);
   frame.line = line_of(dict.get(kLine));
   if (dict.has(kFxNodeName) || dict.has(kFxNodeOp)) {
-    const StringTable& strings = tables_.strings;
-    const StringId name = all_.string_of(dict.get(kFxNodeName));
-    const StringId op = all_.string_of(dict.get(kFxNodeOp));
-    const StringId target = all_.string_of(dict.get(kFxNodeTarget));
+    const auto part = [&](Key key) {
+      const StringId text = all_.string_of(dict.get(key));
+      return limit_bytes(tables_.strings[text], kMaxNameBytes);
+    };
     frame.fx_node = tables_.strings.intern(
-        fmt::format("{} ({} {})", strings[name], strings[op], strings[target]));
+        fmt::format("{} ({} {})", part(kFxNodeName), part(kFxNodeOp), part(kFxNodeTarget)));
   }
   frame.fx_trace = all_.string_of(dict.get(kFxOriginalTrace));
   return record(kFrame, tables_.frames.intern(frame));
