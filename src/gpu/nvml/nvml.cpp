@@ -33,8 +33,6 @@ std::string_view advice_for(NvmlReturn error) {
   }
 }
 
-// More than a machine has; a driver that says so is not to be followed.
-
 }  // namespace
 
 std::string Nvml::library() {
