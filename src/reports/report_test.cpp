@@ -21,8 +21,8 @@
 
 namespace {
 
-using json = vram::Json;
 using testing::HasSubstr;
+using vram::Json;
 using vram::reports::testing::column;
 using vram::reports::testing::Stream;
 
@@ -47,10 +47,10 @@ std::string taken(char* text) {
   return copy;
 }
 
-json document_of(const Opened& report) {
+Json document_of(const Opened& report) {
   char* text = nullptr;
   EXPECT_EQ(vram_report_json(report.get(), 50, &text), VRAM_REPORT_OK);
-  return json::parse(taken(text));
+  return Json::parse(taken(text));
 }
 
 template <typename T>
@@ -72,12 +72,12 @@ TEST(Report, TheDocumentIsTheOneThatTheProgramPrints) {
 
 TEST(Report, AMomentHasTheStateThatTheDocumentHas) {
   const Opened report = open_report(kFailed);
-  const json device = document_of(report)["devices"][0];
+  const Json device = document_of(report)["devices"][0];
   const auto state = [&](const char* at) {
     char* text = nullptr;
     EXPECT_EQ(vram_report_state_json(report.get(), 0, at, 50, &text), VRAM_REPORT_OK)
         << vram_report_last_error();
-    return json::parse(taken(text));
+    return Json::parse(taken(text));
   };
   EXPECT_EQ(state("peak"), device["at_peak"]);
   EXPECT_EQ(state("oom"), device["ooms"][0]["state"]);
@@ -85,7 +85,7 @@ TEST(Report, AMomentHasTheStateThatTheDocumentHas) {
 
 TEST(Report, BlocksOfThePeakAddUpToItsHolders) {
   const Opened report = open_report(kLeak);
-  const json device = document_of(report)["devices"][0];
+  const Json device = document_of(report)["devices"][0];
   const uint64_t peak = device["peak"]["event"];
   const auto names = column_of<std::string>(report, "allocations", "name");
   const auto scopes = column_of<std::string>(report, "allocations", "scope");
@@ -102,12 +102,12 @@ TEST(Report, BlocksOfThePeakAddUpToItsHolders) {
   char* text = nullptr;
   ASSERT_EQ(vram_report_state_json(report.get(), 0, "peak", 0, &text), VRAM_REPORT_OK);
   size_t compared = 0;
-  const json state = json::parse(taken(text));
-  for (const json& breakdown : state["breakdowns"]) {
+  const Json state = Json::parse(taken(text));
+  for (const Json& breakdown : state["breakdowns"]) {
     const auto sum = sums.find(breakdown["by"]);
     if (sum == sums.end()) continue;
     std::map<std::string, uint64_t> expected;
-    for (const json& holder : breakdown["holders"])
+    for (const Json& holder : breakdown["holders"])
       expected[holder["name"]] = holder["requested_bytes"];
     EXPECT_EQ(sum->second, expected) << breakdown["by"];
     ++compared;
@@ -117,11 +117,11 @@ TEST(Report, BlocksOfThePeakAddUpToItsHolders) {
 
 TEST(Report, TablesHaveTheRowsThatTheDocumentCounts) {
   const Opened report = open_report(kFailed);
-  const json document = document_of(report);
+  const Json document = document_of(report);
   size_t events = 0;
   size_t steps = 0;
   size_t findings = 0;
-  for (const json& device : document["devices"]) {
+  for (const Json& device : document["devices"]) {
     events += device["events"].get<size_t>();
     steps += device["steps"]["items"].size();
     findings += device["findings"].size();
