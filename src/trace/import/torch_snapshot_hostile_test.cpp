@@ -79,6 +79,24 @@ TEST(HostileSnapshotTest, FlattensNoBillionSettings) {
   EXPECT_LE(trace->settings.size(), 4096U);
 }
 
+TEST(HostileSnapshotTest, LimitsTextsThatSettingsShare) {
+  constexpr size_t kBytes = 1 << 20;
+  const std::string shared = "X\x00\x00\x10\x00"s + std::string(kBytes, 'v') + "\x94";
+  const std::string again = "h\x00"s;
+  const std::string settings =
+      dict(text("a") + shared + text("b") + list("K\x01" + again) + text("c") +
+           list(again + again) + again + dict(again + "K\x01"));
+  const Result<Trace> trace =
+      import_bytes(proto(dict(text("segments") + "]" + text("allocator_settings") + settings)));
+  ASSERT_TRUE(trace) << trace.error().message;
+  ASSERT_EQ(trace->settings.size(), 4U);
+  EXPECT_TRUE(trace->settings[0].value == std::string(kMaxNameBytes, 'v') + "…");
+  for (const auto& [key, value] : trace->settings) {
+    EXPECT_LT(key.size(), kMaxNameBytes + 8);
+    EXPECT_LT(value.size(), kMaxNameBytes + 8) << key.substr(0, 8);
+  }
+}
+
 TEST(HostileSnapshotTest, LimitsFramesOfAStack) {
   // A list of 1,000 references to a frame, 1,000 times, in one list: a million frames of 2 bytes
   // each.

@@ -1,5 +1,7 @@
 #include "trace/import/torch/devices.hpp"
 
+#include "base/text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -153,6 +155,9 @@ std::string float_text(double value) {
   return text;
 }
 
+// Settings can share texts as frames do.
+std::string limited(std::string_view text) { return limit_bytes(text, kMaxNameBytes); }
+
 std::string value_text(const Collected& all, const Value& value);
 
 std::string list_text(const Collected& all, const Value& list) {
@@ -161,16 +166,21 @@ std::string list_text(const Collected& all, const Value& list) {
     return fmt::format("[{}, {}]", pair.first, pair.second);
   }
   std::string text;
-  const auto add = [&text](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
+  const auto add = [&text](const std::string& item) {
+    text += (text.empty() ? "" : ", ") + item;
+    return text.size() <= kMaxNameBytes;
+  };
   if (is(list, kScalars)) {
-    for (const Value& item : all.scalar_lists[list.payload()]) add(value_text(all, item));
+    for (const Value& item : all.scalar_lists[list.payload()]) {
+      if (!add(value_text(all, item))) break;
+    }
   } else if (is(list, kStack)) {
     const Tables& tables = all.trace.tables;
     for (const FrameId frame : tables.stacks[static_cast<StackId>(list.payload())]) {
-      add(std::string(tables.strings[tables.frames[frame].function]));
+      if (!add(limited(tables.strings[tables.frames[frame].function]))) break;
     }
   }
-  return '[' + text + ']';
+  return '[' + limited(text) + ']';
 }
 
 std::string value_text(const Collected& all, const Value& value) {
@@ -188,7 +198,7 @@ std::string value_text(const Collected& all, const Value& value) {
     case Kind::kFloat:
       return float_text(std::bit_cast<double>(all.numbers.bits(value)));
     case Kind::kText:
-      return std::string(all.texts.view(static_cast<uint32_t>(value.payload())));
+      return limited(all.texts.view(static_cast<uint32_t>(value.payload())));
     case Kind::kRecord:
       return list_text(all, value);
     default:
@@ -200,7 +210,7 @@ void flatten(const Collected& all, const Items& items, const std::string& prefix
              std::vector<Setting>& settings) {
   for (const auto& [key, value] : items) {
     if (settings.size() >= kMaxSettings) return;
-    const std::string name = prefix + value_text(all, key);
+    const std::string name = limited(prefix + value_text(all, key));
     if (is(value, kDict)) {
       if (depth < kMaxDepth)
         flatten(all, all.dicts[value.payload()], name + '.', depth + 1, settings);
