@@ -28,8 +28,8 @@ namespace vram::explain {
 [[nodiscard]] std::string frame_name(const trace::Tables& tables, const trace::Frame& frame);
 
 // What the stacks of one breakdown, or of all growing sites, may occupy. Stacks refer to frames by
-// id, so that those of a small file could fill any memory as texts. A long run of a large model has
-// some thousand different stacks of about 100 frames, 20 MiB.
+// id, so that those of a small file could fill any memory as texts. The largest breakdown of 47
+// recordings of training and inference has 81 stacks, 1.3 MiB.
 inline constexpr uint64_t kMaxStacksBytes = uint64_t{64} << 20;
 
 // The stack as report frames, innermost first. Texts beyond trace::kMaxNameBytes are truncated.
