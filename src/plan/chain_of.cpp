@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace vram::plan {
@@ -142,6 +143,7 @@ class Sums {
         add_of_backward(life, stage_of(born));
       }
     }
+    add_long_gradients();
   }
 
   [[nodiscard]] Chain chain() const {
@@ -188,11 +190,19 @@ class Sums {
 
  private:
   struct StageBytes {
-    uint64_t passed_on = 0;         // made in forward; the next stage lets go of it last
-    uint64_t kept = 0;              // ... its own backward does
-    uint64_t gradient = 0;          // of its output: made in the next stage's backward
-    uint64_t left_by_backward = 0;  // still there after the pass
-    uint64_t freed_older = 0;       // from before the pass, freed in this forward
+    uint64_t passed_on = 0;          // made in forward; the next stage lets go of it last
+    uint64_t kept = 0;               // ... its own backward does
+    uint64_t gradient = 0;           // of its output: made in the next stage's backward
+    uint64_t gradient_in_place = 0;  // ... or in one further behind, and changed in place since
+    uint64_t left_by_backward = 0;   // still there after the pass
+    uint64_t freed_older = 0;        // from before the pass, freed in this forward
+  };
+
+  // Made in the backward of stage `maker`, freed in that of `reader`, which is further in front.
+  struct LongGradient {
+    size_t reader = 0;
+    size_t maker = 0;
+    uint64_t bytes = 0;
   };
 
   // Backward of a stage has the same distance from the end as its forward from the beginning.
@@ -255,11 +265,25 @@ class Sums {
       return;
     }
     stages_[stage].left_by_backward += life.bytes;
-    // The gradient of a tensor that several stages read: it must stay for all of them. Or that of a
-    // parameter that they share, which stays anyway.
-    if (freed < 2 * count_ && !parameter_sizes_.contains(life.bytes)) {
-      fixed_bytes_ += life.bytes;
-      skipping_bytes_ += life.bytes;
+    if (freed < 2 * count_ && !parameter_sizes_.contains(life.bytes))
+      long_gradients_.push_back({stage_of(freed), stage, life.bytes});
+  }
+
+  // A gradient that lives through the backward of several stages is one of two things. Stages with
+  // residual connections may pass on the gradients of their outputs in one block, each adding to
+  // it; then each passed on such an output, and has no other gradient for it. Or it is the gradient
+  // of a tensor that several stages read: this tensor must stay for all of them.
+  void add_long_gradients() {
+    for (const LongGradient& each : long_gradients_) {
+      const auto outputs = std::span(stages_).subspan(each.reader, each.maker - each.reader);
+      if (std::ranges::all_of(outputs, [&](const StageBytes& stage) {
+            return stage.gradient + stage.gradient_in_place + each.bytes <= stage.passed_on;
+          })) {
+        for (StageBytes& stage : outputs) stage.gradient_in_place += each.bytes;
+      } else {
+        fixed_bytes_ += each.bytes;
+        skipping_bytes_ += each.bytes;
+      }
     }
   }
 
@@ -310,8 +334,22 @@ class Sums {
   std::vector<uint64_t> entering_;  // by window: counted there when it begins
   std::vector<uint64_t> change_;    // by event of the pass, modulo 2^64
   std::vector<StageBytes> stages_;
+  std::vector<LongGradient> long_gradients_;
   std::set<uint64_t> parameter_sizes_;
 };
+
+// The events of a dry run have times of its own clock (docs/dry-run.md).
+void add_clock_notes(const trace::Trace& trace, std::vector<std::string>& notes) {
+  const auto has_key = [](std::string_view key) {
+    return [key](const trace::Setting& each) { return each.key == key; };
+  };
+  const bool is_dry = std::ranges::any_of(trace.about, has_key("vram.dry_run"));
+  notes.emplace_back(
+      is_dry ? "times are the dry run's estimates for its GPU, not measured"
+             : "times are those of the host between the first events of stages, not of the GPU");
+  const auto rates = std::ranges::find_if(trace.about, has_key("vram.dry_run.rates"));
+  if (rates != trace.about.end()) notes.push_back(rates->value);
+}
 
 }  // namespace
 
@@ -335,8 +373,7 @@ Result<RecordedChain> chain_of(const trace::Trace& trace, const ChainOptions& op
   result.step.pass_peak_bytes = peak_between(recorded, pass.first, pass.end);
   result.step.rest_peak_bytes = peak_outside(recorded, passes);
   result.step.notes = sums.notes();
-  result.step.notes.emplace_back(
-      "times are those of the host between the first events of stages, not of the GPU");
+  add_clock_notes(trace, result.step.notes);
   return result;
 }
 

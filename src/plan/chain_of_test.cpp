@@ -270,6 +270,54 @@ TEST(ChainOf, CountsTensorsThatSkipStagesAllTheTime) {
   }
 }
 
+// The blocks of residual connections: each backward adds to the gradient that it got, in place.
+TEST(ChainOf, KnowsAGradientThatStagesPassOnInPlace) {
+  StepWriter writer;
+  std::vector<StepWriter::Block> kept;
+  std::vector<StepWriter::Block> outputs;
+  for (int i = 0; i < 4; ++i) {
+    writer.scope("forward/Net/h." + std::to_string(i));
+    kept.push_back(writer.alloc(300));
+    outputs.push_back(writer.alloc(100));
+  }
+  writer.scope("backward/h.3");
+  writer.free(outputs[3]);
+  writer.free(kept[3]);
+  const StepWriter::Block gradient = writer.alloc(100);
+  writer.free(outputs[2]);
+  for (int i = 2; i >= 0; --i) {
+    writer.scope("backward/h." + std::to_string(i));
+    writer.temporary(20);
+    writer.free(kept[static_cast<size_t>(i)]);
+    if (i > 0) writer.free(outputs[static_cast<size_t>(i) - 1]);
+    if (i == 0) writer.free(gradient);
+  }
+  const RecordedChain found = chain_from(writer.finish());
+  EXPECT_EQ(found.chain.fixed_bytes, 0u);
+  EXPECT_EQ(found.step.pass_peak_bytes, 1600u);
+  EXPECT_EQ(keep_all_peak(found.chain), 1600u);
+}
+
+TEST(ChainOf, SaysWhoseTimesItHas) {
+  const auto notes = [](std::vector<trace::Setting> about) {
+    StepWriter writer;
+    for (const auto* scope :
+         {"forward/Net/h.0", "forward/Net/h.1", "backward/h.1", "backward/h.0"}) {
+      writer.scope(scope);
+      writer.temporary(10);
+    }
+    trace::Trace trace = writer.finish();
+    trace.about = std::move(about);
+    return chain_from(trace).step.notes;
+  };
+  EXPECT_EQ(notes({}), std::vector<std::string>{"times are those of the host between the first "
+                                                "events of stages, not of the GPU"});
+  const std::string dry = "times are the dry run's estimates for its GPU, not measured";
+  EXPECT_EQ(notes({{"vram.dry_run", "1"}}), std::vector{dry});
+  EXPECT_EQ(notes({{"vram.dry_run", "1"}, {"vram.dry_run.rates", "those of an H200"}}),
+            (std::vector<std::string>{dry, "those of an H200"}));
+}
+
 TEST(ChainOf, PlansThePassWithTheHighestPeakAndKnowsTheRest) {
   StepWriter writer;
   for (const uint64_t kept : {100u, 900u, 200u}) {
