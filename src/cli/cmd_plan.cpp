@@ -58,13 +58,15 @@ std::vector<Option> PlanCommand::options() {
            value(request_.budget_bytes, parse_size)},
           {"--gpu", "CARD",
            "use a card's memory instead of --budget, less what the CUDA context needs: a name "
-           "(\"RTX 4090\") or a size (24GiB)",
+           "(\"RTX 4090\") or a size (24GiB); optimistic, since an allocator reserves more than is "
+           "requested",
            value(request_.gpu, find_card)},
           {"--stages", "PATTERN",
            "the modules to choose between, of a trace: names in which * stands for any text "
            "without a dot, such as \"model.layers.*\" (default: the longest list of modules)",
            &request_.stages},
-          {"--json", "", "print vram.plan/1 (docs/json.md)", &request_.json},
+          {"--json", "", "print vram.plan/1, or vram.plan_sweep/1 without a budget (docs/json.md)",
+           &request_.json},
           output_option(request_.output),
           force_option(request_.output),
           max_size_option(request_.reading)};
@@ -106,12 +108,12 @@ Result<std::string> sweep_text(const PlanRequest& request, const show::PlanSubje
 // kTooLarge: no schedule fits.
 Result<std::string> plan_text(const PlanRequest& request, const show::PlanSubject& subject,
                               uint64_t budget_bytes, const Console& console) {
-  if (subject.recorded && subject.recorded->rest_peak_bytes > budget_bytes) {
-    return fail(
-        Code::kTooLarge,
-        "the program needs {} outside of forward and backward (the optimizer's step), which "
-        "no schedule changes; the budget is {}",
-        format_bytes(subject.recorded->rest_peak_bytes), format_bytes(budget_bytes));
+  const uint64_t rest_bytes = subject.recorded ? subject.recorded->rest_peak_bytes : 0;
+  if (rest_bytes > budget_bytes && plan::make_plan(subject.chain, rest_bytes)) {
+    return fail(Code::kTooLarge,
+                "the smallest budget is {} ({} bytes), which the program needs outside of forward "
+                "and backward (the optimizer's step); the budget is {}",
+                format_bytes(rest_bytes), rest_bytes, format_bytes(budget_bytes));
   }
   VRAM_TRY_ASSIGN(const auto plan, plan::make_plan(subject.chain, budget_bytes));
   return request.json ? show::plan_json(subject, plan)

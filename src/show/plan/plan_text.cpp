@@ -119,8 +119,10 @@ void draw_recorded(const PlanSubject& subject, uint64_t ideal_peak_bytes, Page& 
                         "counts {} too much.",
                         chain_peak, format_bytes(step.pass_peak_bytes),
                         format_bytes(ideal_peak_bytes - step.pass_peak_bytes)));
-  page.paragraph(Line("  "), fmt::format("Outside of forward and backward, the program needs {}.",
-                                         format_bytes(step.rest_peak_bytes)));
+  page.paragraph(Line("  "),
+                 fmt::format("Outside of forward and backward, the program needs {}, which "
+                             "no schedule changes.",
+                             format_bytes(step.rest_peak_bytes)));
   for (const std::string& note : step.notes) page.paragraph(Line("  "), note, Style::kFaint);
 }
 
