@@ -134,7 +134,7 @@ Result<int> plan_subject(const PlanRequest& request, show::PlanSubject subject, 
 
 Result<int> plan_document(const PlanRequest& request, Console& console) {
   VRAM_TRY_ASSIGN(const auto text, read_whole(request.input, kMaxDocumentBytes));
-  const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json document = Json::parse(text, nullptr, false);
   const bool is_chain = document.is_object() && document.contains("schema");
   const bool is_model = document.is_object() && document.contains("model_type");
   if (!is_chain && is_model) {

@@ -190,7 +190,7 @@ class Sums {
 
  private:
   struct StageBytes {
-    uint64_t passed_on = 0;          // made in forward; the next stage lets go of it last
+    uint64_t passed_on = 0;          // made in forward; the next stage frees it
     uint64_t kept = 0;               // ... its own backward does
     uint64_t gradient = 0;           // of its output: made in the next stage's backward
     uint64_t gradient_in_place = 0;  // ... or in one further behind, and changed in place since
