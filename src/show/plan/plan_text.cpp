@@ -126,16 +126,25 @@ void draw_recorded(const PlanSubject& subject, uint64_t ideal_peak_bytes, Page& 
   for (const std::string& note : step.notes) page.paragraph(Line("  "), note, Style::kFaint);
 }
 
+std::string bound_text(const plan::Plan& plan) {
+  const uint64_t time_ns = plan.best.cost.time_ns;
+  if (time_ns == plan.lower_bound_ns) return "No schedule within the budget is faster.";
+  if (plan.persistent_bound_ns == time_ns)
+    return "No schedule that keeps each checkpoint until its backward is faster.";
+  return fmt::format("No schedule within the budget takes less than {}.",
+                     time_text(plan.lower_bound_ns));
+}
+
 void draw_result(const plan::Plan& plan, Page& page) {
   page.blank();
   page.paragraph(Line(),
                  fmt::format("Needs {} ({} of the budget), and the step takes {}, {} compared with "
-                             "keeping everything, which needs {}.",
+                             "keeping everything, which needs {}. {}",
                              format_bytes(plan.best.cost.peak_bytes),
                              format_share(plan.best.cost.peak_bytes, plan.budget_bytes),
                              time_text(plan.best.cost.time_ns),
                              added_text(plan.best.cost.time_ns, plan.ideal_ns),
-                             format_bytes(plan.ideal_peak_bytes)));
+                             format_bytes(plan.ideal_peak_bytes), bound_text(plan)));
 }
 
 void draw_stages(const plan::Chain& chain, const plan::Schedule& schedule, Page& page) {
