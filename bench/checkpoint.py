@@ -200,7 +200,7 @@ class Bench:
         difference = 0.0
         if reference is not None:
             difference = math.sqrt(
-                sum(float((g.cpu() - r).double().square().sum()) for g, r in zip(gradients, reference))
+                sum(float((g.cpu() - r).double().square().sum()) for g, r in zip(gradients, reference, strict=True))
             )
         row = {
             "model": name, "method": method, "setting": setting,

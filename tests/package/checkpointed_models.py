@@ -17,7 +17,8 @@ class Block(nn.Module):
         self.drop = nn.Dropout(0.3)
 
     def forward(self, x: torch.Tensor, scale: torch.Tensor, shift: float = 0.0) -> torch.Tensor:
-        return x + self.drop(self.down(torch.tanh(self.up(self.norm(x) + shift)))) * scale
+        result: torch.Tensor = x + self.drop(self.down(torch.tanh(self.up(self.norm(x) + shift)))) * scale
+        return result
 
 
 class Net(nn.Module):
@@ -63,4 +64,5 @@ class Layer(nn.Module):
         self.drop = nn.Dropout(0.1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.drop(self.down(nn.functional.gelu(self.up(self.norm(x)))))
+        result: torch.Tensor = x + self.drop(self.down(nn.functional.gelu(self.up(self.norm(x)))))
+        return result
