@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed.fsdp
 from checkpointed_models import Net
 from torch import nn
 
+import vram
 from vram import VramError
 from vram.planning._region import Region
 from vram.planning._regions import Regions
@@ -47,12 +49,14 @@ def assert_same(pair: tuple[Net, Net], step: Callable[[Any], Any]) -> None:
         torch.manual_seed(3)
         found.append((step(model), torch.rand(1)))
     (one, after_one), (other, after_other) = found
-    assert torch.equal(one, other) and torch.equal(after_one, after_other)
+    assert torch.equal(one, other)
+    assert torch.equal(after_one, after_other)
     for (name, parameter), twin in zip(pair[0].named_parameters(), pair[1].parameters(), strict=True):
-        assert parameter.grad is not None and twin.grad is not None, name
+        assert parameter.grad is not None, name
+        assert twin.grad is not None, name
         assert torch.equal(parameter.grad, twin.grad), name
-    for (name, buffer), twin in zip(pair[0].named_buffers(), pair[1].buffers(), strict=True):
-        assert torch.equal(buffer, twin), name
+    for (name, buffer), same in zip(pair[0].named_buffers(), pair[1].buffers(), strict=True):
+        assert torch.equal(buffer, same), name
 
 
 def batch() -> torch.Tensor:
@@ -124,7 +128,12 @@ def test_an_exception_leaves_no_region_open() -> None:
         model(batch())
     fails.remove()
     packed = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        packed.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         nn.functional.linear(batch(), torch.ones(2, 16, requires_grad=True))
     assert packed, "no hook of a region is in front"
     model(batch()).sum().backward()
@@ -191,6 +200,7 @@ def test_a_block_that_changes_a_buffer_is_refused() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.linear = nn.Linear(16, 16)
+            self.calls: torch.Tensor
             self.register_buffer("calls", torch.zeros(()))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -200,47 +210,69 @@ def test_a_block_that_changes_a_buffer_is_refused() -> None:
 
     model = nn.Sequential(Counting(), Counting())
     Regions(model, list(model), (Region(0, 0),))
-    with pytest.raises(VramError, match="Counting changes its buffer 'calls'"):
+    with pytest.raises(VramError, match="buffer 'calls' of a Counting is changed in place in forward"):
         model(batch())
 
 
 def test_the_first_run_keeps_nothing_but_the_input() -> None:
     model = Net().eval()
     Regions(model, list(model.blocks), (Region(0, 5),))
-    kept: list[int] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+    kept: list[torch.Tensor] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         model(batch())
     # First and last layer: input and weight; sigmoid of the scale; the region: its two inputs.
     assert len(kept) <= 8
 
 
-def _rank(rank: int, port: int, queue: Any) -> None:
+def _rank(rank: int, port: int, is_sharded: bool, queue: Any) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
     torch.manual_seed(0)
     plain = Net()
     copied = copy.deepcopy(plain)
-    Regions(copied, list(copied.blocks), REGIONS["nested"])
+    if not is_sharded:
+        Regions(copied, list(copied.blocks), REGIONS["nested"])
     found = []
     for model in (plain, copied):
-        wrapped = nn.parallel.DistributedDataParallel(model)
-        torch.manual_seed(rank)
-        wrapped(batch() + rank).square().sum().backward()
-        found.append([p.grad for p in model.parameters()])
-    queue.put(all(torch.equal(a, b) for a, b in zip(*found)))  # type: ignore[arg-type]
+        wrapped: nn.Module = model
+        if is_sharded:
+            mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+            for part in (*model.blocks, model):
+                torch.distributed.fsdp.fully_shard(part, mesh=mesh)
+        else:
+            wrapped = nn.parallel.DistributedDataParallel(model)
+        if is_sharded and model is copied:
+            names = tuple(f"blocks.{i}" for i in range(6))
+            plan = vram.CheckpointPlan(1, 1, 1, 1, 1, names, REGIONS["each block"])
+            vram.checkpoint(model, plan=plan)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(2):
+            torch.manual_seed(rank)
+            optimizer.zero_grad()
+            wrapped(batch() + rank).square().sum().backward()
+            gradients = [p.grad for p in model.parameters()]
+            optimizer.step()
+        found.append([g.to_local() if is_sharded else g for g in gradients])  # type: ignore[union-attr]
+    queue.put(all(torch.equal(a, b) for a, b in zip(*found, strict=True)))
     torch.distributed.destroy_process_group()
 
 
-def test_distributed_data_parallel() -> None:
+@pytest.mark.parametrize("is_sharded", [False, True], ids=["DistributedDataParallel", "fully_shard"])
+def test_two_ranks(is_sharded: bool) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    context = torch.multiprocessing.get_context("fork")
+    context = torch.multiprocessing.get_context("spawn")  # a child of a fork has none of autograd's threads
     queue = context.SimpleQueue()
-    ranks = [context.Process(target=_rank, args=(rank, port, queue)) for rank in range(2)]
+    ranks = [context.Process(target=_rank, args=(rank, port, is_sharded, queue)) for rank in range(2)]
     for process in ranks:
         process.start()
     for process in ranks:
         process.join(120)
         assert process.exitcode == 0
-    assert queue.get() and queue.get()
+    assert [queue.get() for _ in ranks] == [True, True]

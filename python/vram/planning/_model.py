@@ -12,6 +12,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from vram._error import VramError
+from vram.planning._regions import Regions
 from vram.watching._names import named_modules
 
 
@@ -32,9 +33,15 @@ def unwrapped(model: Any) -> Any:
                 f"{name or 'the model'} is compiled, and torch.compile chooses itself what to recompute: set "
                 "torch._functorch.config.activation_memory_budget (0 to 1) before it is compiled, or plan the model before compiling"
             )
-    if "_vram_regions" in model.__dict__:
+    if any("_vram_regions" in module.__dict__ or _is_block(module) for module in model.modules()):
         raise VramError("the model is checkpointed already; call remove() on what vram.checkpoint() returned first")
     return model
+
+
+def _is_block(module: Any) -> bool:
+    """Whether it is a block of a model that has regions."""
+    function = getattr(module.__dict__.get("forward"), "func", None)
+    return isinstance(getattr(function, "__self__", None), Regions)
 
 
 def blocks_of(model: Any) -> list[tuple[str, Any]]:
@@ -74,6 +81,12 @@ def named_blocks(model: Any, blocks: Any) -> list[tuple[str, Any]]:
             )
     if len({id(block) for block in chosen}) < len(chosen) or not chosen:
         raise ValueError(f"expected blocks to be at least one module, each once, got {len(chosen)}")
+    for block in chosen:
+        for part in block.modules():
+            if part is not block and any(part is other for other in chosen):
+                raise ValueError(
+                    f"expected blocks to follow each other, but {names[id(part)]} is inside of {names[id(block)]}"
+                )
     return [(names[id(block)], block) for block in chosen]
 
 

@@ -20,5 +20,8 @@ class Region:
     keeps_products: bool = False
     parts: tuple[Region, ...] = ()
 
+    def has(self, block: int) -> bool:
+        return self.first <= block <= self.last
+
     def find(self, block: int) -> Region | None:
-        return next((part for part in self.parts if part.first <= block <= part.last), None)
+        return next((part for part in self.parts if part.has(block)), None)
