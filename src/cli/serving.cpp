@@ -398,12 +398,23 @@ void Serving::end() {
   // Each may wait for a file that hangs. What is left behind then uses the members.
   DetachableThread answers([this] { server_.reset(); });
   bool has_ended = answers.join_for(kAnswersTimeout);
+  const auto deadline = DetachableThread::Clock::now() + kSavingTimeout;
   DetachableThread saving([this] {
     alert_engine_->close();
     if (history_) (void)history_->flush();
   });
-  has_ended = saving.join_for(kSavingTimeout) && has_ended;
+  has_ended = saving.join_until(deadline) && has_ended;
   has_ended = sampler_->end() && has_ended;
+  if (has_ended) {
+    // The last owner of the history waits for its thread and closes the file.
+    DetachableThread closing([this] {
+      sampler_.reset();
+      start_ = {};
+      alert_engine_.reset();
+      history_.reset();
+    });
+    has_ended = closing.join_until(deadline);
+  }
   log_->write({.action = "stopped", .message = "ends, as it was asked to"});
   // The driver's library would be torn down below the feet of the look that hangs in it.
   if (!has_ended) _exit(0);
