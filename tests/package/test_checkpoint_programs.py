@@ -1,6 +1,7 @@
 """What programs do around and inside of blocks: with regions, the gradients are equal, or an error says what is wrong."""
 
 # mypy: allow-untyped-calls
+# size: one case is a few lines, and all run with the same regions
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Checkpointed:
             self._regions = None
             del self._model.__dict__["_vram_regions"]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return str(self.plan)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from vram._error import VramError
-from vram.planning._regions import _tensors
+from vram.planning._calls import tensors_in
 
 Clock = Callable[[], int]
 _ROUNDING = 512
@@ -52,6 +52,7 @@ def memory_is_counted() -> bool:
     return torch.cuda.is_available()
 
 
+# size: its hooks share what the step has seen
 def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock) -> Step:
     """Run one step and return its marks. `run` does the forward pass and returns the loss.
 
@@ -89,7 +90,7 @@ def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock) -> Ste
                 "their order: state them with blocks=[…]"
             )
         expected[0] += 1
-        given = _tensors((args, kwargs))
+        given = tensors_in((args, kwargs))
         if number == 0:
             hook(-1, given[:1])
         elif not any(tensor is other for tensor in given for other in previous):
@@ -98,7 +99,7 @@ def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock) -> Ste
         mark(f"before {number}")
         result = forward(*args, **kwargs)
         mark(f"after {number}")
-        previous.extend(_tensors(result))
+        previous.extend(tensors_in(result))
         hook(number, previous)
         return result
 

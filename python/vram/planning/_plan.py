@@ -31,7 +31,7 @@ class CheckpointPlan:
     """Which blocks of a model run again in backward. Printing it lists them. It can be pickled.
 
     Attributes:
-        budget_bytes: What was asked for.
+        budget_bytes: The requested budget.
         peak_bytes: The peak of allocated bytes in a dry run of the step with this plan; at most the budget.
         full_peak_bytes: The same without recomputation.
         step_ns, full_step_ns: The estimated times of a forward and backward pass, with this plan and without recomputation.
@@ -89,12 +89,12 @@ class _Question:
 
 def loss_of(output: Any) -> Any:
     """Return the loss in what a model returned, or the sum of its results."""
-    from vram.planning._regions import _tensors
+    from vram.planning._calls import tensors_in
 
     found = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     if found is not None:
         return found
-    wanted = [t for t in _tensors(output) if t.requires_grad and t.is_floating_point()]
+    wanted = [t for t in tensors_in(output) if t.requires_grad and t.is_floating_point()]
     if not wanted:
         raise VramError("no result of the model requires a gradient; state loss=, a function of what the model returns")
     return sum(t.sum() for t in wanted)

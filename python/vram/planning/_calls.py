@@ -1,0 +1,228 @@
+"""Calls of blocks, as they can be repeated: with the same arguments, random numbers, autocast and training mode.
+
+What a repetition reads must not have changed since the first run. PyTorch checks what autograd saved; this module checks the rest.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import MethodType
+from typing import Any
+
+import torch
+from torch.nn.modules.batchnorm import _NormBase
+from torch.utils import checkpoint as torch_checkpoint
+from torch.utils._pytree import tree_leaves, tree_unflatten
+
+from vram._error import VramError
+
+
+@dataclass(frozen=True)
+class Previous:
+    """The tensor of this number in the result of the call before."""
+
+    number: int
+
+
+class Result:
+    """A tensor that the call before returned: the next call may get it, or what the model has made of it in place."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor, self._state = tensor, (version(tensor), tensor.requires_grad)
+
+    def is_unchanged(self, tensor: Any) -> bool:
+        return tensor is self._tensor and (version(tensor), tensor.requires_grad) == self._state
+
+
+@dataclass(frozen=True)
+class Input:
+    """The tensor of this number among the inputs of the region."""
+
+    number: int
+
+
+def resolve(reference: Any, inputs: Sequence[Any], previous: Sequence[Any]) -> Any:
+    if isinstance(reference, Previous):
+        return previous[reference.number]
+    return inputs[reference.number] if isinstance(reference, Input) else reference.get()
+
+
+def tensors_in(values: Any) -> list[Any]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def version(tensor: Any) -> int:
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def _state(value: Any, depth: int = 3) -> Any:
+    """What differs after a value was changed in place; None: it has no state that can be seen."""
+    if isinstance(value, torch.Tensor):
+        return version(value)
+    if isinstance(value, (type, MethodType, torch.nn.Module)) or not hasattr(value, "__dict__"):
+        return None
+    return [(id(leaf), _state(leaf, depth - 1)) for leaf in tree_leaves(dict(vars(value)))] if depth > 0 else None
+
+
+class Kept:
+    """A value that a repetition gets as it is: an argument from between blocks, or one that is no tensor."""
+
+    def __init__(self, value: Any, block: Block) -> None:
+        if isinstance(value, torch.Generator):
+            raise VramError(
+                f"{block.kind} takes a torch.Generator, and running it again would draw other numbers; keep this block out of checkpointing, "
+                "or draw its numbers before the block"
+            )
+        # Without its graph, which would keep the region that it comes from, and so itself.
+        is_part = isinstance(value, torch.Tensor) and not value.is_leaf
+        self._value = value.detach().requires_grad_(value.requires_grad) if is_part else value
+        self._kind, self._block_kind, self._state = type(value).__name__, block.kind, _state(value)
+
+    def get(self) -> Any:
+        self.refuse_changes()
+        return self._value
+
+    def refuse_changes(self) -> None:
+        if _state(self._value) != self._state:
+            raise VramError(
+                f"an argument of {self._block_kind} is changed in place, which changes the {self._kind} that running the block again needs; keep "
+                "this block out of checkpointing, or give it a copy"
+            )
+
+
+_REPEATING = (
+    threading.RLock()
+)  # modules and random numbers are set back for a repetition, and backward may have several threads
+
+
+class Call:
+    """A call of a block in a region, as it can be repeated."""
+
+    def __init__(self, block: Block, references: list[Any], spec: Any, tensors: list[Any]) -> None:
+        self.block, self._references, self._spec = block, references, spec
+        self._random = _random_state([*tensors, *block.parameters])
+        self._autocast = torch_checkpoint._get_autocast_kwargs("cuda")
+        self._training = [part.training for part in block.parts]
+        self._versions = block.versions(self._training)
+
+    def refuse_changes(self) -> None:
+        """After the first run: PyTorch checks tensors when they are needed, but not what is in other objects."""
+        self.block.refuse_changes(self._versions, self._training, "in forward")
+        for each in self._references:
+            if isinstance(each, Kept):
+                each.refuse_changes()
+
+    @contextlib.contextmanager
+    def unchanged_statistics(self) -> Iterator[None]:
+        """Running statistics change once per step: a repetition updates copies."""
+        with _REPEATING:
+            pairs = zip(self.block.parts, self._training, strict=True)
+            kept = [(part, dict(part._buffers)) for part, mode in pairs if mode and _collects_statistics(part)]
+            for norm, buffers in kept:
+                norm._buffers.update({name: None if b is None else b.clone() for name, b in buffers.items()})
+            try:
+                yield
+            finally:
+                for norm, buffers in kept:
+                    norm._buffers.update(buffers)
+
+    def repeat(self, inputs: Sequence[Any], previous: Sequence[Any]) -> Any:
+        self.block.refuse_changes(self._versions, self._training, "before the backward pass")
+        args, kwargs = tree_unflatten([resolve(each, inputs, previous) for each in self._references], self._spec)
+        cpu, devices, states = self._random
+        on_gpu, on_cpu = self._autocast
+        with (
+            _REPEATING,
+            torch.random.fork_rng(devices=devices),
+            torch.autocast("cuda", **on_gpu) if on_gpu is not None else contextlib.nullcontext(),
+            torch.autocast("cpu", **on_cpu),
+            self.block.in_mode(self._training),
+        ):
+            torch.set_rng_state(cpu)
+            torch_checkpoint.set_device_states(devices, states, device_type="cuda")
+            return self.block.forward(*args, **kwargs)
+
+
+class Block:
+    """A block whose forward goes through Regions."""
+
+    def __init__(self, module: Any, forward: Callable[..., Any]) -> None:
+        self.module = module
+        self._own_forward = module.__dict__.get("forward")
+        self.parts = list(module.modules())
+        module.forward = forward
+
+    @property
+    def kind(self) -> str:
+        return type(self.module).__name__
+
+    @property
+    def parameters(self) -> list[Any]:
+        return list(self.module.parameters())
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return own_forward(self.module, self._own_forward)(*args, **kwargs)
+
+    def remove(self) -> None:
+        restore_forward(self.module, self._own_forward)
+
+    @contextlib.contextmanager
+    def in_mode(self, training: list[bool]) -> Iterator[None]:
+        now = [part.training for part in self.parts]
+        self._set_mode(training)
+        try:
+            yield
+        finally:
+            self._set_mode(now)
+
+    def _set_mode(self, training: list[bool]) -> None:
+        for part, mode in zip(self.parts, training, strict=True):
+            part.training = mode
+
+    def versions(self, training: list[bool]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Of parameters and buffers, except the statistics that normalization collects in this mode."""
+        found: dict[tuple[str, int], tuple[int, int]] = {}
+        for number, (part, is_training) in enumerate(zip(self.parts, training, strict=True)):
+            collects = is_training and _collects_statistics(part)
+            for what, tensors in (("parameter", part._parameters), ("buffer", {} if collects else part._buffers)):
+                for name, tensor in tensors.items():
+                    if tensor is not None:
+                        found[f"{what} '{name}'", number] = (id(tensor), version(tensor))
+        return found
+
+    def refuse_changes(self, before: dict[tuple[str, int], tuple[int, int]], training: list[bool], when: str) -> None:
+        for key, now in self.versions(training).items():
+            was = before.get(key, now)
+            is_swapped = now[0] != was[0] and key[0].startswith("parameter")  # FSDP2 has others between uses
+            if now != was and not is_swapped:
+                raise VramError(
+                    f"the {key[0]} of a {self.kind} is changed in place {when}, or replaced, so that running this block again gives other "
+                    "values; change it after the backward pass, or keep this block out of checkpointing"
+                )
+
+
+def _collects_statistics(module: Any) -> bool:
+    return isinstance(module, _NormBase) and module.track_running_stats
+
+
+def own_forward(module: Any, own: Any) -> Any:
+    """The forward of a module before it was replaced; `own`: the one that the instance had."""
+    return MethodType(type(module).forward, module) if own is None else own
+
+
+def restore_forward(module: Any, own: Any) -> None:
+    if own is None:
+        del module.forward
+    else:
+        module.forward = own
+
+
+def _random_state(tensors: list[Any]) -> Any:
+    if not torch.cuda.is_initialized():
+        return torch.get_rng_state(), [], []
+    return (torch.get_rng_state(), *torch_checkpoint.get_device_states(*tensors))
