@@ -25,7 +25,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 import vram
-from vram.planning._region import Region
+from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
 
 SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -231,8 +231,8 @@ def measure(args):
         segment = round(math.sqrt(count))
         lasts = range(0, count, segment)
         others = {
-            "every block": tuple(Region(i, i) for i in range(count)),
-            "√N": tuple(Region(i, min(i + segment, count) - 1) for i in lasts),
+            "every block": tuple(CheckpointRegion(i, i) for i in range(count)),
+            "√N": tuple(CheckpointRegion(i, min(i + segment, count) - 1) for i in lasts),
         }
         for method, regions in others.items():
             applied = Regions(model, list(model.blocks), regions)

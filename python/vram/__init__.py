@@ -38,7 +38,7 @@ from vram.monitoring import (
     peaks,
     remove_sink,
 )
-from vram.planning import Checkpointed, CheckpointPlan, checkpoint, plan_checkpoints
+from vram.planning import Checkpointed, CheckpointPlan, CheckpointRegion, checkpoint, plan_checkpoints
 from vram.recording import Recording, Scope, is_recording, record, scope, step
 from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
 from vram.reports import DeviceReport, Finding, Holder, Report, ReportPeak, ReportStep, ReportTable, load
@@ -49,6 +49,7 @@ __all__ = [
     "BatchSize",
     "Board",
     "CheckpointPlan",
+    "CheckpointRegion",
     "Checkpointed",
     "Cleaned",
     "Cleaner",

@@ -19,13 +19,15 @@ from torch import nn
 
 import vram
 from vram.planning import CheckpointPlan
-from vram.planning._region import Region
+from vram.planning._region import CheckpointRegion
 
 REGIONS = {
-    "each": tuple(Region(i, i) for i in range(4)),
-    "one": (Region(0, 3),),
-    "nested": (Region(0, 3, parts=(Region(0, 1, parts=(Region(1, 1),)), Region(3, 3))),),
-    "products": tuple(Region(i, i, True) for i in range(4)),
+    "each": tuple(CheckpointRegion(i, i) for i in range(4)),
+    "one": (CheckpointRegion(0, 3),),
+    "nested": (
+        CheckpointRegion(0, 3, parts=(CheckpointRegion(0, 1, parts=(CheckpointRegion(1, 1),)), CheckpointRegion(3, 3))),
+    ),
+    "products": tuple(CheckpointRegion(i, i, True) for i in range(4)),
 }
 
 
@@ -64,7 +66,7 @@ def plain_step(model: nn.Module) -> list[Any]:
     return []
 
 
-def applied(model: nn.Module, regions: tuple[Region, ...]) -> vram.Checkpointed:
+def applied(model: nn.Module, regions: tuple[CheckpointRegion, ...]) -> vram.Checkpointed:
     return vram.checkpoint(model, plan=CheckpointPlan(1, 1, 1, 1, 1, tuple(f"blocks.{i}" for i in range(4)), regions))
 
 
@@ -75,7 +77,7 @@ def outcome(model: nn.Module, step: Callable[[Any], list[Any]]) -> list[Any]:
     return [*found, *(p.grad for p in model.parameters()), torch.rand(1)]
 
 
-def assert_same(model: nn.Module, regions: tuple[Region, ...], step: Callable[[Any], list[Any]]) -> None:
+def assert_same(model: nn.Module, regions: tuple[CheckpointRegion, ...], step: Callable[[Any], list[Any]]) -> None:
     twin = copy.deepcopy(model)
     handle = applied(twin, regions)
     expected, got = outcome(model, step), outcome(twin, step)
@@ -285,7 +287,7 @@ MODELS: dict[str, Callable[[], Model]] = {
 
 @pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_models(make: Callable[[], Model], regions: tuple[Region, ...]) -> None:
+def test_models(make: Callable[[], Model], regions: tuple[CheckpointRegion, ...]) -> None:
     torch.manual_seed(0)
     assert_same(make(), regions, plain_step)
 
@@ -308,7 +310,7 @@ REFUSED: dict[str, tuple[Callable[[], Model], str]] = {
 
 @pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
 @pytest.mark.parametrize(("make", "message"), REFUSED.values(), ids=REFUSED)
-def test_refused(make: Callable[[], Model], message: str, regions: tuple[Region, ...]) -> None:
+def test_refused(make: Callable[[], Model], message: str, regions: tuple[CheckpointRegion, ...]) -> None:
     torch.manual_seed(0)
     model = make()
     handle = applied(model, regions)
@@ -448,7 +450,7 @@ ONE_BACKWARD = {double_backward, partial_gradients, retained}
 
 @pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
 @pytest.mark.parametrize("step", STEPS)
-def test_steps(step: Callable[[Any], list[Any]], regions: tuple[Region, ...]) -> None:
+def test_steps(step: Callable[[Any], list[Any]], regions: tuple[CheckpointRegion, ...]) -> None:
     torch.manual_seed(0)
     if regions == REGIONS["products"] and step in ONE_BACKWARD:
         with pytest.raises(RuntimeError, match=r"backward|popped|retain_graph"):
@@ -458,7 +460,7 @@ def test_steps(step: Callable[[Any], list[Any]], regions: tuple[Region, ...]) ->
 
 
 @pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
-def test_parameters_changed_before_backward_are_refused(regions: tuple[Region, ...]) -> None:
+def test_parameters_changed_before_backward_are_refused(regions: tuple[CheckpointRegion, ...]) -> None:
     """As PyTorch does without regions."""
     for wrap in (False, True):
         model = Model()
@@ -473,7 +475,7 @@ def test_parameters_changed_before_backward_are_refused(regions: tuple[Region, .
 
 
 @pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
-def test_threads(regions: tuple[Region, ...]) -> None:
+def test_threads(regions: tuple[CheckpointRegion, ...]) -> None:
     model = Model().eval()
     expected = [torch.autograd.grad(model(sample() * n).square().sum(), model.first.weight)[0] for n in range(4)]
     applied(model, regions)

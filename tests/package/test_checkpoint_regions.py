@@ -18,15 +18,15 @@ from torch import nn
 
 import vram
 from vram import VramError
-from vram.planning._region import Region
+from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
 
 REGIONS = {
-    "one block": (Region(0, 0),),
-    "each block": tuple(Region(i, i) for i in range(6)),
-    "segments": (Region(0, 2), Region(3, 5)),
-    "nested": (Region(0, 5, parts=(Region(0, 2, parts=(Region(0, 0),)), Region(3, 3))), ),
-    "products": (Region(1, 1, True), Region(2, 2, True), Region(4, 5)),
+    "one block": (CheckpointRegion(0, 0),),
+    "each block": tuple(CheckpointRegion(i, i) for i in range(6)),
+    "segments": (CheckpointRegion(0, 2), CheckpointRegion(3, 5)),
+    "nested": (CheckpointRegion(0, 5, parts=(CheckpointRegion(0, 2, parts=(CheckpointRegion(0, 0),)), CheckpointRegion(3, 3))), ),
+    "products": (CheckpointRegion(1, 1, True), CheckpointRegion(2, 2, True), CheckpointRegion(4, 5)),
 }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_the_graph_can_be_kept(pair: tuple[Net, Net]) -> None:
 
 def test_an_exception_leaves_no_region_open() -> None:
     model = Net()
-    regions = Regions(model, list(model.blocks), (Region(0, 5, parts=(Region(0, 3),)),))
+    regions = Regions(model, list(model.blocks), (CheckpointRegion(0, 5, parts=(CheckpointRegion(0, 3),)),))
     fails = model.blocks[2].register_forward_pre_hook(lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model(batch())
@@ -163,7 +163,11 @@ def test_a_model_that_leaves_out_blocks() -> None:
         plain = Skipping()
         plain.skipped = skipped
         copied = copy.deepcopy(plain)
-        Regions(copied, list(copied.blocks), (Region(0, 5, parts=(Region(0, 2), Region(3, 4))),))
+        Regions(
+            copied,
+            list(copied.blocks),
+            (CheckpointRegion(0, 5, parts=(CheckpointRegion(0, 2), CheckpointRegion(3, 4))),),
+        )
         for model in (plain, copied):
             torch.manual_seed(1)
             step(model)
@@ -209,14 +213,14 @@ def test_a_block_that_changes_a_buffer_is_refused() -> None:
             return result
 
     model = nn.Sequential(Counting(), Counting())
-    Regions(model, list(model), (Region(0, 0),))
+    Regions(model, list(model), (CheckpointRegion(0, 0),))
     with pytest.raises(VramError, match="buffer 'calls' of a Counting is changed in place in forward"):
         model(batch())
 
 
 def test_the_first_run_keeps_nothing_but_the_input() -> None:
     model = Net().eval()
-    Regions(model, list(model.blocks), (Region(0, 5),))
+    Regions(model, list(model.blocks), (CheckpointRegion(0, 5),))
     kept: list[torch.Tensor] = []
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:

@@ -2,5 +2,6 @@
 
 from vram.planning._checkpoint import Checkpointed, checkpoint
 from vram.planning._plan import CheckpointPlan, plan_checkpoints
+from vram.planning._region import CheckpointRegion
 
-__all__ = ["CheckpointPlan", "Checkpointed", "checkpoint", "plan_checkpoints"]
+__all__ = ["CheckpointPlan", "CheckpointRegion", "Checkpointed", "checkpoint", "plan_checkpoints"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vram._error import VramError
 from vram._installed import program
-from vram.planning._region import Region
+from vram.planning._region import CheckpointRegion
 
 if TYPE_CHECKING:
     from vram.planning._measure import Step
@@ -37,7 +37,7 @@ class Costs:
 class Solved:
     """A schedule. `options` has the option of each block, None: within a region of `regions`."""
 
-    regions: tuple[Region, ...]
+    regions: tuple[CheckpointRegion, ...]
     time_ns: int
     peak_bytes: int
 
@@ -166,15 +166,15 @@ def solve(document: dict[str, Any], budget_bytes: int, *, is_single: bool) -> So
     return Solved(regions, plan["time_ns"], plan["peak_bytes"])
 
 
-def _single(plan: dict[str, Any]) -> tuple[Region, ...]:
+def _single(plan: dict[str, Any]) -> tuple[CheckpointRegion, ...]:
     chosen = [stage["option_name"] for stage in plan["stages"]]
-    return tuple(Region(i, i, name == "products") for i, name in enumerate(chosen) if name != "keep")
+    return tuple(CheckpointRegion(i, i, name == "products") for i, name in enumerate(chosen) if name != "keep")
 
 
-def _nested(flat: list[dict[str, Any]]) -> tuple[Region, ...]:
-    def inside(parent: int | None) -> tuple[Region, ...]:
+def _nested(flat: list[dict[str, Any]]) -> tuple[CheckpointRegion, ...]:
+    def inside(parent: int | None) -> tuple[CheckpointRegion, ...]:
         return tuple(
-            Region(each["first"], each["last"], parts=inside(index))
+            CheckpointRegion(each["first"], each["last"], parts=inside(index))
             for index, each in enumerate(flat)
             if each["parent"] == parent and each["option"] is None
         )

@@ -15,7 +15,7 @@ from vram._arguments import require_one_of
 from vram._error import VramError
 from vram._sizes import format_size, parse_limit
 from vram.planning import _chain
-from vram.planning._region import Region
+from vram.planning._region import CheckpointRegion
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,7 @@ class CheckpointPlan:
     step_ns: int
     full_step_ns: int
     names: tuple[str, ...]
-    regions: tuple[Region, ...]
+    regions: tuple[CheckpointRegion, ...]
 
     @property
     def saved_bytes(self) -> int:
@@ -67,7 +67,7 @@ class CheckpointPlan:
         lines.extend(self._describe(self.regions, "  "))
         return "\n".join(lines)
 
-    def _describe(self, regions: Iterable[Region], indent: str) -> Iterator[str]:
+    def _describe(self, regions: Iterable[CheckpointRegion], indent: str) -> Iterator[str]:
         for region in regions:
             last = "" if region.first == region.last else f" to {self.names[region.last]}"
             what = "again, except matrix products, convolutions and attention" if region.keeps_products else "again"
@@ -116,7 +116,7 @@ class _Trial:
 
         return self._question.loss(called(self.model, self._sample))
 
-    def step(self, regions: Iterable[Region] = ()) -> tuple[Step, int]:
+    def step(self, regions: Iterable[CheckpointRegion] = ()) -> tuple[Step, int]:
         """Return the marks of a step with these regions, and its peak with the optimizer's step."""
         import torch
 
@@ -162,6 +162,7 @@ def _gpu_here() -> str:
     return f"{torch.cuda.get_device_properties(0).total_memory}B"
 
 
+# size: most of it is its documentation
 def plan_checkpoints(
     model: torch.nn.Module,
     sample: Any,
@@ -200,6 +201,12 @@ def plan_checkpoints(
         ValueError: Another argument is invalid.
         VramError: Nothing fits into the budget; the message names the least that does. Or the model has no blocks to choose
             between, or is compiled, or the dry run cannot follow it.
+
+    >>> import torch, vram
+    >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
+    >>> plan = vram.plan_checkpoints(model, torch.zeros(2, 8), "1GiB")
+    >>> plan.regions
+    ()
     """
     from vram.dry import dry_run
     from vram.planning._model import check_sample, device_of, named_blocks, unwrapped
@@ -223,8 +230,8 @@ def plan_checkpoints(
     return plan
 
 
-def _each(count: int, keeps_products: bool = False) -> tuple[Region, ...]:
-    return tuple(Region(i, i, keeps_products) for i in range(count))
+def _each(count: int, keeps_products: bool = False) -> tuple[CheckpointRegion, ...]:
+    return tuple(CheckpointRegion(i, i, keeps_products) for i in range(count))
 
 
 def _planned(trial: _Trial, question: _Question, measured: tuple[Step, Step, Step | None] | None) -> CheckpointPlan:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Region:
+class CheckpointRegion:
     """Consecutive blocks that run again in backward, by their numbers.
 
     Attributes:
@@ -18,10 +18,10 @@ class Region:
     first: int
     last: int
     keeps_products: bool = False
-    parts: tuple[Region, ...] = ()
+    parts: tuple[CheckpointRegion, ...] = ()
 
     def has(self, block: int) -> bool:
         return self.first <= block <= self.last
 
-    def find(self, block: int) -> Region | None:
+    def find(self, block: int) -> CheckpointRegion | None:
         return next((part for part in self.parts if part.has(block)), None)

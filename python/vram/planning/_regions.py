@@ -41,7 +41,7 @@ from vram.planning._calls import (
     restore_forward,
     tensors_in,
 )
-from vram.planning._region import Region
+from vram.planning._region import CheckpointRegion
 
 _ATEN = torch.ops.aten
 # What is dear to compute again: their results are kept by a region that keeps products.
@@ -89,7 +89,7 @@ class _InOrder:
 class _Open:
     """A region that a forward pass is in, or has left."""
 
-    def __init__(self, region: Region, references: list[Any], inputs: list[Any]) -> None:
+    def __init__(self, region: CheckpointRegion, references: list[Any], inputs: list[Any]) -> None:
         self.region = region
         self.references = references  # of the inputs, in terms of the region around it
         self.inputs = [weakref.ref(each) for each in inputs]
@@ -181,8 +181,8 @@ class _Pass:
 class Regions:
     """Runs the blocks of a model in regions, until remove()."""
 
-    def __init__(self, model: Any, blocks: Sequence[Any], regions: Sequence[Region]) -> None:
-        self._top = Region(0, len(blocks) - 1, parts=tuple(regions))
+    def __init__(self, model: Any, blocks: Sequence[Any], regions: Sequence[CheckpointRegion]) -> None:
+        self._top = CheckpointRegion(0, len(blocks) - 1, parts=tuple(regions))
         self._passes: dict[int, _Pass] = {}  # by thread
         self._model, self._own_forward = model, model.__dict__.get("forward")
         covered = {i for region in regions for i in range(region.first, region.last + 1)}
