@@ -1,0 +1,129 @@
+"""Compares the peaks of the programs of families.py, measured on a GPU, with those of their dry runs; writes a CSV.
+
+    python bench/prediction/peaks.py MEASURED OUT.csv [--half choose|prove] [--only NAME…] [--gpu H200]
+
+MEASURED is a folder that measure.py wrote. Each dry run has a process of its own, one at a time. The choices of kernels are those of the
+PyTorch that was measured. A program whose dry run fails has the error in place of figures, and the script ends with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import json
+import lzma
+import os
+import statistics
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+from measure import ALLOCATORS, STEPS
+from processes import run_forked
+
+COLUMNS = ["program", "half", "allocator", "recorded_peak_bytes", "predicted_peak_bytes", "error_percent", "recorded_reserved_bytes",
+           "predicted_reserved_bytes", "reserved_error_percent", "unknown_operators", "error"]  # fmt: skip
+
+
+def percent(predicted: int, recorded: int) -> str:
+    return f"{100 * (predicted / recorded - 1):+.3f}"
+
+
+def predict(program: Any, gpu: str, torch_version: str, out: Path) -> None:
+    """Writes the peaks of the dry run under each allocator, or the error, to `out`."""
+    import families
+    import torch
+
+    import vram
+
+    found: dict[str, Any] = {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for allocator, settings in ALLOCATORS.items():
+                os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = settings
+                with vram.dry_run(gpu, torch_version=torch_version) as run:
+                    torch.empty(1, device="cuda")
+                    torch.manual_seed(0)
+                    step = families.build(program)
+                    for _ in range(STEPS):
+                        step()
+                    del step
+                found[allocator] = [run.peak.requested_bytes, run.peak.reserved_bytes]
+                found["unknown"] = " ".join(run.unknown_operators)
+    except Exception as error:
+        found["error"] = f"{type(error).__name__}: {error}"[:300]
+    out.write_text(json.dumps(found))
+
+
+def rows(measured: Path, program: Any, found: dict[str, Any]) -> list[dict[str, Any]]:
+    made = []
+    for allocator in ALLOCATORS:
+        path = measured / allocator / f"{program.name}.json.xz"
+        if not path.exists():
+            continue
+        with lzma.open(path) as file:
+            peaks = json.load(file).get("peaks")
+        if not peaks:
+            continue
+        recorded, reserved = peaks["requested_bytes.peak"], peaks["reserved_bytes.peak"]
+        row = {"program": program.name, "half": program.family.half, "allocator": allocator, "recorded_peak_bytes": recorded,
+               "recorded_reserved_bytes": reserved, "error": found.get("error", "")}  # fmt: skip
+        if allocator in found:
+            predicted = found[allocator]
+            row |= {"predicted_peak_bytes": predicted[0], "error_percent": percent(predicted[0], recorded),
+                    "predicted_reserved_bytes": predicted[1], "reserved_error_percent": percent(predicted[1], reserved),
+                    "unknown_operators": found["unknown"]}  # fmt: skip
+        made.append(row)
+    return made
+
+
+def summary(table: list[dict[str, Any]]) -> None:
+    for half in ("choose", "prove"):
+        for allocator in ALLOCATORS:
+            chosen = [row for row in table if row["half"] == half and row["allocator"] == allocator]
+            for name in ("error_percent", "reserved_error_percent"):
+                errors = sorted(abs(float(row[name])) for row in chosen if name in row)
+                if errors:
+                    p95 = errors[min(len(errors) - 1, int(0.95 * len(errors)))]
+                    print(f"{half:6} {allocator:10} {name:22} {len(errors):3} of {len(chosen):3} programs: "
+                          f"median {statistics.median(errors):.3f}, p95 {p95:.3f}, max {errors[-1]:.3f} %")  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measured", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--half", choices=["choose", "prove"])
+    parser.add_argument("--only", nargs="*", default=[], help="names of families")
+    parser.add_argument("--gpu", default="H200")
+    parser.add_argument("--torch", default="2.11.0", help="the PyTorch that was measured")
+    wanted = parser.parse_args()
+    import families
+
+    families.preload()
+    halves = (wanted.half,) if wanted.half else ("choose", "prove")
+    table: list[dict[str, Any]] = []
+    for program in families.programs(halves):
+        if wanted.only and program.family.name not in wanted.only:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "found.json"
+            run_forked(program.name, [("", functools.partial(predict, program, wanted.gpu, wanted.torch, out))], 1, 300)
+            found = json.loads(out.read_text()) if out.exists() else {"error": "the process ended"}
+        table += rows(wanted.measured, program, found)
+        with wanted.out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(table)
+    summary(table)
+    return int(any(row["error"] for row in table))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
