@@ -490,7 +490,7 @@ def test_threads(regions: tuple[CheckpointRegion, ...]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=120)
     assert len(found) == 40
     assert all(torch.equal(gradient, expected[number]) for (number, _), gradient in found.items())
 

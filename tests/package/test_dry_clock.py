@@ -133,7 +133,9 @@ def trace_times(tmp_path: Path, gpu: str) -> list[int]:
         warnings.simplefilter("ignore")
         with dry_run(gpu, path=path):
             train()
-    subprocess.run([PROGRAM, "convert", str(path), str(tmp_path / "dry.csv")], check=True, capture_output=True)
+    subprocess.run(
+        [PROGRAM, "convert", str(path), str(tmp_path / "dry.csv")], check=True, capture_output=True, timeout=60
+    )
     rows = list(csv.DictReader((tmp_path / "dry.csv").read_text().splitlines()))
     times = [int(row["time_ns"]) for row in rows if row["action"] == "alloc"]
     return [each - times[0] for each in times]
