@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -155,3 +158,39 @@ def test_programs_handle_the_end_of_the_memory(tmp_path: Path) -> None:
         assert largest() == 22
     with pytest.raises(torch.OutOfMemoryError), dry_run("24GiB", path=tmp_path / "dry.vtrace", raise_oom=True):
         torch.empty(30 << 30, dtype=torch.uint8, device="cuda")
+
+
+def test_an_operator_that_only_writes_needs_no_fake_kernel(tmp_path: Path) -> None:
+    """The fused SGD has none in PyTorch 2.13, and returns nothing."""
+    with warnings.catch_warnings(record=True) as warned, dry_run(path=tmp_path / "dry.vtrace") as run:
+        model = nn.Linear(256, 256, device="cuda")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
+        for _ in range(2):
+            model(torch.randn(8, 256, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert any("_fused_sgd_" in str(each.message) for each in warned)
+    states = [holder for holder in optimizer.state.values() if "momentum_buffer" in holder]
+    assert len(states) == 2
+    assert run.peak.requested_bytes >= 3 * 4 * 256 * 257
+
+
+def test_transformers_skips_masks_as_in_a_real_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real run finds no packed sequences in ordinary positions; the library assumes packing where tensors are fake."""
+    masks: Any = ModuleType("transformers.masking_utils")
+
+    def find_packed_sequence_indices(position_ids: torch.Tensor) -> torch.Tensor:
+        return (position_ids.diff(dim=-1, prepend=position_ids[:, :1] - 1) != 1).cumsum(-1)
+
+    original = masks.find_packed_sequence_indices = find_packed_sequence_indices
+    monkeypatch.setitem(sys.modules, masks.__name__, masks)
+
+    class Model(nn.Module):
+        def forward(self, positions: torch.Tensor) -> Any:
+            return masks.find_packed_sequence_indices(positions)
+
+    with dry_run(path=tmp_path / "dry.vtrace"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert Model()(torch.arange(8, device="cuda")[None]) is None
+        assert Model()(torch.tensor([[0, 1, 0, 1]])).tolist() == [[0, 0, 1, 1]]
+    assert masks.find_packed_sequence_indices is original

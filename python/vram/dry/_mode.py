@@ -206,6 +206,8 @@ class DryMode(TorchDispatchMode):
         except (fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException):
             raise self.values.all(func.name()) from None
         except (fake_tensor.UnsupportedOperatorException, NotImplementedError) as error:
+            if func._schema.is_mutable and not func._schema.returns:
+                return None  # it writes into its arguments, so there is no shape to be known, as in the fused SGD
             raise DryRunError(
                 f"{users_line()}: {func.name()} has no fake kernel, so its result's shape is unknown; register one with "
                 f"torch.library.register_fake('{func.name()}'), or leave the operator out of the dry run ({error})"

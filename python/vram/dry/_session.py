@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from vram.dry import _cuda, _cudnn, _parameters, _reading
+from vram.dry import _cuda, _cudnn, _parameters, _reading, _transformers
 from vram.dry._choices import Choices, convolution_format
 from vram.dry._clock import Clock, Rates
 from vram.dry._distributed import fake_ranks
@@ -99,6 +99,7 @@ class Session:
             _reading.put_in_place(patches, mode)
             _parameters.put_in_place(patches, mode.storages)
             _cudnn.put_in_place(patches)
+            stack.callback(_transformers.put_in_place(patches))
             patches.put(_memory, "pretended", _place_of(mode))
             _like_plain_tensors(patches)
             if torch.version.cuda is None:
