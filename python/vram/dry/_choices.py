@@ -80,7 +80,7 @@ class Attention:
             order = ["cudnn", "flash", "efficient", "math"]
         can = {
             "flash": cuda.flash_sdp_enabled() and self._flash_can(q, k, v, mask, dropout, is_causal, gqa),
-            "efficient": cuda.mem_efficient_sdp_enabled() and self._efficient_can(q, k, v, mask, gqa),
+            "efficient": cuda.mem_efficient_sdp_enabled() and self._efficient_can(q, k, v, mask),
             "cudnn": cuda.cudnn_sdp_enabled() and self._cudnn_can(q, k, v, mask, dropout, gqa),
             "math": cuda.math_sdp_enabled(),
         }
@@ -114,13 +114,13 @@ class Attention:
             and not (trains and is_small and not (width <= 192 or (dropout == 0 and width > 224)))
         )
 
-    def _efficient_can(self, q: Any, k: Any, v: Any, mask: Any, gqa: bool) -> bool:
+    def _efficient_can(self, q: Any, k: Any, v: Any, mask: Any) -> bool:
         major = self._gpu.capability[0]
         dtypes = (*_HALF, torch.float32) if major >= 8 else (torch.float16, torch.float32)
         alignment = max(4, 8 if q.dtype in _HALF else 4) if major >= 8 else 8 if q.dtype in _HALF and major >= 7 else 1
         return (
             q.dtype in dtypes
-            and self._is_dense(q, k, v, gqa)
+            and self._is_dense(q, k, v, gqa=False)  # it refuses grouped heads
             and q.size(-1) == k.size(-1)
             and q.size(-1) % alignment == 0
             and v.size(-1) % alignment == 0
