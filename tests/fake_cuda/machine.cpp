@@ -34,7 +34,10 @@ Machine::Machine(int device_count, size_t capacity_bytes, bool is_virtual_suppor
 }
 
 void Machine::spoil(char* bytes, size_t count) {
-  if (bad_copy == 0 || count == 0 || --bad_copy != 0) return;
+  if (bad_copy == 0 || count == 0) return;
+  // Copies that only measure speed are of zeros, and how many there are depends on the machine.
+  if (std::all_of(bytes, bytes + count, [](char byte) { return byte == 0; })) return;
+  if (--bad_copy != 0) return;
   bytes[count / 2] = static_cast<char>(bytes[count / 2] ^ 4);
 }
 

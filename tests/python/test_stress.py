@@ -102,15 +102,16 @@ def test_the_fake_driver_passes_without_telemetry() -> None:
 
 
 def test_a_bit_that_comes_out_wrong() -> None:
-    # The first of the copies to the host are measured and not compared.
-    wrong = cuda(FAKE_CUDA_BAD_COPY="200")
-    report = report_of(vram("doctor", "--stress", ENOUGH, "--json", **wrong, **NO_NVML), code=1)
+    # The first copy to the host that is not of zeros; the seed selects the chunk it comes from for comparing.
+    wrong = cuda(FAKE_CUDA_BAD_COPY="1")
+    stress = ("doctor", "--stress", ENOUGH, "--seed", "0")
+    report = report_of(vram(*stress, "--json", **wrong, **NO_NVML), code=1)
     assert report["verdict"] == "errors"
     assert report["bad_words"]["count"] == 1
     (word,) = report["bad_words"]["first"]
     assert int(word["bits"], 16) == int(word["expected"], 16) ^ int(word["found"], 16)
     assert int(word["bits"], 16).bit_count() == 1
-    assert "ERRORS FOUND" in vram("doctor", "--stress", ENOUGH, **wrong, **NO_NVML).stdout
+    assert "ERRORS FOUND" in vram(*stress, **wrong, **NO_NVML).stdout
 
 
 def scenario(*lines: str) -> str:
