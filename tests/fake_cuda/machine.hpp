@@ -82,8 +82,8 @@ struct Machine {
   std::map<void*, std::unique_ptr<char[]>> pinned;  // the host's memory, by where it begins
   std::set<CUstream> made_streams;
   uintptr_t last_stream = 0x7000;
-  // The copy to the host, counted from 1 among those that are not all zeros, in which a bit comes out
-  // wrong; 0: none.
+  // The copy to the host, counted from 1 among those that are not all zeros, in which a bit comes
+  // out wrong; 0: none.
   uint64_t bad_copy = 0;
   // Counts a copy to the host, and flips a bit of its middle if it is the one.
   void spoil(char* bytes, size_t count);
