@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from debian import call, need, source_packages
+from debian import call, locked, need, source_packages
 from source_files import ROOT
 from steps import StepFailed
 
@@ -74,7 +74,8 @@ def write_tools(target: Target, zig: Path, version: str) -> None:
 
 def library_sources() -> dict[str, Path]:
     """Returns the unpacked sources of the libraries that are built here, by package."""
-    return source_packages([*BY_CMAKE, *BY_MAKE], FOLDER / "sources")
+    with locked(FOLDER / "sources"):
+        return source_packages([*BY_CMAKE, *BY_MAKE], FOLDER / "sources")
 
 
 def origins(sources: dict[str, Path]) -> list[str]:
@@ -163,12 +164,13 @@ def _build_sqlite(target: Target, source: Path) -> None:
         return
     one_file = FOLDER / "sources" / "sqlite3-one-file"  # the same for every target
     ready, (origin,) = one_file / "ready", origins({"sqlite3": source})
-    if not ready.is_file() or ready.read_text() != origin:
-        shutil.rmtree(one_file, ignore_errors=True)
-        one_file.mkdir()
-        call("env", "-C", one_file, source / "configure", "--disable-tcl")
-        call("make", "-C", one_file, "sqlite3.c")
-        ready.write_text(origin)
+    with locked(one_file):
+        if not ready.is_file() or ready.read_text() != origin:
+            shutil.rmtree(one_file, ignore_errors=True)
+            one_file.mkdir()
+            call("env", "-C", one_file, source / "configure", "--disable-tcl")
+            call("make", "-C", one_file, "sqlite3.c")
+            ready.write_text(origin)
     compiled, archive = target.folder / "sqlite3.o", target.folder / "libsqlite3.a"
     options = ["-DNDEBUG", "-DSQLITE_THREADSAFE=1", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_DQS=0"]
     call(target.tools / "cc", *C_FLAGS, *options, "-c", one_file / "sqlite3.c", "-o", compiled)
