@@ -127,11 +127,6 @@ def test_corpora() -> str:
     return fuzz.replay(BUILD / "release")
 
 
-def test_strict_build() -> str:
-    """Checks each source file by itself, which proves that it includes what it uses."""
-    return _build("strict", "all")
-
-
 def test_frameworks() -> str:
     """Tests the package with the real TensorFlow, Keras, JAX, Lightning and Transformers, in a separate environment."""
     environment = BUILD / "frameworks"
@@ -277,14 +272,12 @@ QUICK: list[Step | Together] = [
 DEEP: list[Step | Together] = [
     Step("build", build_release),
     Step("tidy", check_tidy),
-    Step("strict", test_strict_build),
     Step("slow", test_slow),
     Step("asan", test_asan),
     Step("used-asan", test_use_asan, _whole),
     Step("fuzz", test_fuzz),
     Step("tsan", test_tsan),
-    Step("frameworks", test_frameworks, _products),
-    Step("wheels", test_wheels, _whole),
+    Together((Step("frameworks", test_frameworks, _products), Step("wheels", test_wheels, _whole))),
 ]
 STEPS: dict[str, list[Step | Together]] = {
     "check": CHECKS,
