@@ -41,9 +41,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Together:
-    """Steps that run in parallel, because they wait more than they compute."""
+    """Lanes that run in parallel, because their steps leave cores idle; the steps of one lane run in sequence."""
 
-    steps: tuple[Step, ...]
+    lanes: tuple[tuple[Step, ...], ...]
 
 
 # The sessions of the running commands. Neither Ctrl-C nor the end of this program ends them.
@@ -113,12 +113,13 @@ def run_steps(steps: Sequence[Step | Together], passed: Stamps | None = None) ->
             signal.signal(ending, signal.default_int_handler)  # like Ctrl-C, so the commands end, too
     started = time.monotonic()
     for group in steps:
-        together = group.steps if isinstance(group, Together) else (group,)
+        lanes = group.lanes if isinstance(group, Together) else ((group,),)
         if sys.stdout.isatty():
-            print(f"{', '.join(step.name for step in together)} …", end="\r", flush=True)
-        threads = ThreadPoolExecutor(len(together))
+            print(f"{', '.join(step.name for lane in lanes for step in lane)} …", end="\r", flush=True)
+        threads = ThreadPoolExecutor(len(lanes))
         try:
-            outcomes += threads.map(lambda step: (step, _outcome(step, passed)), together)
+            for ended in threads.map(lambda lane: [(step, _outcome(step, passed)) for step in lane], lanes):
+                outcomes += ended
         except BaseException:
             ENDING.set()
             for pid in list(RUNNING):

@@ -261,23 +261,33 @@ QUICK: list[Step | Together] = [
     Step("corpora", test_corpora),
     Together(
         (
-            Step("use", test_use, _products),
-            Step("package", test_package, _products),
-            Step("recovery", test_recovery, _python),
-            Step("wheel", test_wheel, _whole),
+            (Step("use", test_use, _products),),
+            (Step("package", test_package, _products),),
+            (Step("recovery", test_recovery, _python),),
+            (Step("wheel", test_wheel, _whole),),
         )
     ),
     Step("asan", test_asan_quick),
 ]
 DEEP: list[Step | Together] = [
     Step("build", build_release),
-    Step("tidy", check_tidy),
-    Step("slow", test_slow),
-    Step("asan", test_asan),
-    Step("used-asan", test_use_asan, _whole),
-    Step("fuzz", test_fuzz),
-    Step("tsan", test_tsan),
-    Together((Step("frameworks", test_frameworks, _products), Step("wheels", test_wheels, _whole))),
+    # Two lanes of about the same length: at the ends of builds and in waiting tests, one of them would leave cores idle.
+    Together(
+        (
+            (
+                Step("wheels", test_wheels, _whole),
+                Step("frameworks", test_frameworks, _products),
+                Step("tidy", check_tidy),
+            ),
+            (
+                Step("slow", test_slow),
+                Step("asan", test_asan),
+                Step("used-asan", test_use_asan, _whole),
+                Step("fuzz", test_fuzz),
+                Step("tsan", test_tsan),
+            ),
+        )
+    ),
 ]
 STEPS: dict[str, list[Step | Together]] = {
     "check": CHECKS,

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -130,8 +131,30 @@ def test_steps_together_run_at_the_same_time(capsys: pytest.CaptureFixture[str])
         both.wait(timeout=60)
         return ""
 
-    assert run_steps([Together((Step("one", meets), Step("other", meets), Step("third", fails)))]) == 1
+    lanes = (Step("one", meets),), (Step("other", meets),), (Step("third", fails),)
+    assert run_steps([Together(lanes)]) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "2 passed, 1 failed, 0 skipped"
+
+
+def test_steps_of_one_lane_run_in_sequence_after_failures_too(capsys: pytest.CaptureFixture[str]) -> None:
+    ran: list[str] = []
+    other_ran = threading.Event()
+
+    def noted(name: str, wait: bool = False) -> Callable[[], str]:
+        def run() -> str:
+            if wait:
+                assert other_ran.wait(60)
+            ran.append(name)
+            if name == "other":
+                other_ran.set()
+            return ""
+
+        return run
+
+    lane = (Step("first", noted("first", wait=True)), Step("fails", fails), Step("last", noted("last")))
+    assert run_steps([Together((lane, (Step("other", noted("other")),)))]) == 1
+    assert ran == ["other", "first", "last"]
+    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 1 failed, 0 skipped"
 
 
 def test_a_failing_command_brings_its_output() -> None:
