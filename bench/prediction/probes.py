@@ -279,9 +279,10 @@ def _convolutions() -> dict[str, Callable[[], Iterator[Probe]]]:
 
 def _groups() -> dict[str, Callable[[], Iterator[Probe]]]:
     import probes_more
+    import probes_sampled
 
     found = {function.__name__: function for function in (products, normalizations, losses, attention, recurrent)}
-    return _convolutions() | found | probes_more.GROUPS
+    return _convolutions() | found | probes_more.GROUPS | probes_sampled.GROUPS
 
 
 GROUPS = _groups()
