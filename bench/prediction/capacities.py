@@ -1,0 +1,131 @@
+"""Measures the least memory with which the programs of families.py run, under each allocator, by bisection.
+
+    python bench/prediction/capacities.py MEASURED OUT [--seconds 500] [--jobs 14] [--half choose|prove] [--only NAME…]
+
+MEASURED is a folder that measure.py wrote: its peaks are where the bisection begins. What PyTorch's allocator may reserve is limited with
+`torch.cuda.set_per_process_memory_fraction()`; a program fits if its steps end without an out-of-memory error. Each trial is a process of
+its own. OUT/ALLOCATOR/PROGRAM.json.xz has the limits in bytes that were tried: the largest that failed and the least that was enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import lzma
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from measure import ALLOCATORS, STEPS
+from processes import ENVIRONMENT, run_forked, save
+
+# The bisection ends when the two limits differ by this share, or by less than a large block.
+RESOLUTION = 0.005
+LEAST_DIFFERENCE = 2 << 20
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measured", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seconds", type=float, default=500, help="no program starts later than this")
+    parser.add_argument("--jobs", type=int, default=14)
+    parser.add_argument("--half", choices=["choose", "prove"])
+    parser.add_argument("--only", nargs="*", default=[], help="names of families")
+    parser.add_argument("--allocator", choices=[*ALLOCATORS], help="internal: this process already has its settings")
+    return parser.parse_args()
+
+
+def trial(program: Any, limit_bytes: int, result: Path) -> None:
+    """Runs the steps of the program within the limit, and writes "fits" or "fails" to `result`."""
+    import families
+    import torch
+
+    torch.set_num_threads(2)
+    torch.cuda.init()
+    total = torch.cuda.get_device_properties(0).total_memory
+    # PyTorch multiplies and truncates.
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (limit_bytes + 1) / total))
+    torch.manual_seed(0)
+    try:
+        step = families.build(program, "cuda")
+        for _ in range(STEPS):
+            step()
+        torch.cuda.synchronize()
+        outcome = "fits"
+    except torch.OutOfMemoryError:
+        outcome = "fails"
+    result.write_text(json.dumps({"outcome": outcome, "retries": torch.cuda.memory_stats()["num_alloc_retries"]}))
+
+
+def bisect(program: Any, peaks: dict[str, int], path: Path) -> None:
+    """Finds the limits of one program: each trial in a fork of this process, which has not initialized CUDA."""
+    low, high = peaks["requested_bytes.peak"], peaks["reserved_bytes.peak"]
+    trials: list[dict[str, Any]] = []
+
+    def outcome(limit_bytes: int) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            result = Path(folder) / "result.json"
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    trial(program, limit_bytes, result)
+                finally:
+                    os._exit(0)
+            os.waitpid(pid, 0)
+            found = json.loads(result.read_text()) if result.exists() else {"outcome": "error"}
+        trials.append({"limit_bytes": limit_bytes} | found)
+        return str(found["outcome"])
+
+    low -= low >> 10  # below the requested bytes, nothing fits; the bisection shows the rest
+    while high - low > max(RESOLUTION * high, LEAST_DIFFERENCE):
+        middle = (low + high) // 2 >> 21 << 21
+        if middle <= low:
+            break
+        ended = outcome(middle)
+        if ended == "error":
+            break
+        low, high = (low, middle) if ended == "fits" else (middle, high)
+    save(path, {"program": program.name, "half": program.family.half, "fails_bytes": low, "fits_bytes": high, "trials": trials})  # fmt: skip
+
+
+def work(wanted: argparse.Namespace) -> int:
+    import families
+
+    families.preload()
+    tasks = []
+    programs = [*families.programs((wanted.half,) if wanted.half else ("choose", "prove"))]
+    programs.sort(
+        key=lambda program: program.batch != max(program.family.batches)
+    )  # if time ends, each family has one batch
+    for program in programs:
+        source = wanted.measured / wanted.allocator / f"{program.name}.json.xz"
+        if (wanted.only and program.family.name not in wanted.only) or not source.exists():
+            continue
+        with lzma.open(source) as file:
+            peaks = json.load(file)["peaks"]
+        path = wanted.out / wanted.allocator / f"{program.name}.json.xz"
+        tasks.append((program.name, functools.partial(bisect, program, peaks, path)))
+    return run_forked(f"capacities {wanted.allocator}", tasks, wanted.jobs, wanted.seconds)
+
+
+def main() -> int:
+    wanted = arguments()
+    if wanted.allocator:
+        return work(wanted)
+    started = []
+    for name, settings in ALLOCATORS.items():
+        environment = {**os.environ, **ENVIRONMENT}
+        if settings:
+            environment |= {"PYTORCH_CUDA_ALLOC_CONF": settings, "PYTORCH_ALLOC_CONF": settings}
+        words = [sys.executable, __file__, *sys.argv[1:], "--allocator", name, "--jobs", str(wanted.jobs // 2)]
+        started.append(subprocess.Popen(words, env=environment))
+    return min(1, sum(process.wait() for process in started))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
