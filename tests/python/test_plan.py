@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import BINARY, ROOT, vram
+from program import BINARY, IS_SANITIZED, ROOT, vram
+
+pytestmark = pytest.mark.skipif(IS_SANITIZED, reason="builds with sanitizers have no libvram.so")
 
 SCRIPT = """
 import torch

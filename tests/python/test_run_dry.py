@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from program import BINARY, ROOT, vram
+import pytest
+from program import BINARY, IS_SANITIZED, ROOT, vram
+
+pytestmark = pytest.mark.skipif(IS_SANITIZED, reason="builds with sanitizers have no libvram.so")
 
 SCRIPT = """
 import os, subprocess, sys, torch
