@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-TIMEOUT_S = 600  # under emulation, beside a compiler, the slowest command takes over 120 s
+TIMEOUT_S = 600  # under emulation, while a compiler runs, the slowest command takes over 120 s
 
 
 SLOW_S = 1.0  # from so long on a case is listed at the end
