@@ -28,6 +28,12 @@ NvmlReturn nvmlDeviceGetPciInfo_v3(nvmlDevice device, PciInfo* pci) {
   return vram::fake_nvml::write_pci(begin("nvmlDeviceGetPciInfo_v3", device), *pci);
 }
 
+NvmlReturn nvmlDeviceGetCudaComputeCapability(nvmlDevice device, int* major, int* minor) {
+  const Call call = begin("nvmlDeviceGetCudaComputeCapability", device);
+  (void)write(call, "compute-capability", 0, major);
+  return write(call, "compute-capability", 1, minor);
+}
+
 NvmlReturn nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice device, uint64_t* reasons) {
   return write(begin("nvmlDeviceGetCurrentClocksEventReasons", device), "throttle", 0, reasons);
 }

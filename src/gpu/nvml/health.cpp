@@ -121,6 +121,15 @@ std::optional<std::string> pci_id_of(const NvmlApi& api, nvmlDevice device) {
   return fmt::format("{:04x}:{:02x}:{:02x}.0", pci->domain, pci->bus, pci->device);
 }
 
+// The library writes the major number first.
+std::optional<std::string> compute_capability_of(const NvmlApi& api, nvmlDevice device) {
+  int major = 0;
+  const auto minor = query_first<int>(api, {"nvmlDeviceGetCudaComputeCapability"}, device, &major);
+  const auto is_possible = [](int number) { return number >= 0 && number < 100; };
+  if (!minor || major == 0 || !is_possible(major) || !is_possible(*minor)) return std::nullopt;
+  return fmt::format("{}.{}", major, *minor);
+}
+
 }  // namespace
 
 DeviceIdentity query_identity(const NvmlApi& api, nvmlDevice device) {
@@ -129,6 +138,7 @@ DeviceIdentity query_identity(const NvmlApi& api, nvmlDevice device) {
   identity.uuid = query_text(api.device_get_uuid, device);
   identity.pci_id = pci_id_of(api, device);
   identity.driver = query_text(api.system_get_driver);
+  identity.compute_capability = compute_capability_of(api, device);
   identity.power_limit_milliwatts = at_most(
       query_first<unsigned>(
           api, {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit"}, device),

@@ -22,6 +22,7 @@ inline watch::Device idle_device(uint32_t index) {
                      .uuid = fmt::format("GPU-1b5fa1a2-0000-4000-8000-00000000000{}", index),
                      .pci_id = fmt::format("0000:{:02x}:00.0", 0x19 + index),
                      .driver = "590.48.01",
+                     .compute_capability = "9.0",
                      .power_limit_milliwatts = 700'000,
                      .numa_node = index / 4};
   device.health.compute_mode = "default";
