@@ -1,7 +1,10 @@
+// The indexes over the nodes of an arena: FreeIndex by size, Starts by address. Used by Arena; one
+// thread at a time.
+//
 // FreeIndex: the free nodes of one lane and stream by size, for the best fit: the smallest that
 // suffices, and of equal ones the lowest address. Bins of a sixteenth of a power of two, each a
 // list in order, and a bitmap over the bins: no allocation, no search but within one bin. The links
-// are in the nodes. Used by Arena; one thread at a time.
+// are in the nodes.
 #pragma once
 
 #include "pool/node.hpp"
@@ -45,6 +48,27 @@ class FreeIndex {
 
   std::array<NodeId, kBinCount> heads_;
   std::array<uint64_t, kBinCount / 64> used_{};
+};
+
+// Starts: finds the node that holds an address. For each 2 MiB of addresses the first node that
+// begins there, and a bitmap of where any does. Arena chains the nodes.
+// Allocates when addresses reach farther than ever before.
+class Starts {
+ public:
+  void add(const std::vector<Node>& nodes, NodeId id);
+  // Before its chain changes.
+  void drop(const std::vector<Node>& nodes, NodeId id);
+  // The node that begins there or last before; kNoNode where none does.
+  [[nodiscard]] NodeId at_or_before(const std::vector<Node>& nodes, Address address) const;
+
+ private:
+  void reach(uint64_t granule);
+  static constexpr uint32_t kGranuleLog2 = 21;
+  [[nodiscard]] NodeId last_before(uint64_t granule) const;
+
+  uint64_t base_ = 0;  // granule of the lowest address so far
+  std::vector<NodeId> first_;
+  std::vector<uint64_t> used_;
 };
 
 }  // namespace vram::pool
