@@ -6,7 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/plan_request.hpp"
 #include "cli/recordings.hpp"
-#include "plan/chain_json.hpp"
+#include "plan/chain.hpp"
 #include "plan/chain_of.hpp"
 #include "plan/plan.hpp"
 #include "show/plan/plan_json.hpp"

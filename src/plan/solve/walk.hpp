@@ -3,8 +3,8 @@
 #pragma once
 
 #include "plan/schedule.hpp"
+#include "plan/solve/needs.hpp"
 #include "plan/solve/rotor_table.hpp"
-#include "plan/solve/smallest.hpp"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "plan/solve/finish.hpp"
+#include "plan/solve/emit.hpp"
 
 #include "base/bytes.hpp"
 #include "plan/verify.hpp"
