@@ -6,7 +6,7 @@
 #include "doctor/examine.hpp"
 #include "doctor/facts/readers.hpp"
 #include "gpu/testing/fake_cuda.hpp"
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
 #include <gmock/gmock.h>

@@ -2,7 +2,7 @@
 #include "base/bytes.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/nvml/nvml_events.hpp"
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What Nvml reports of machines that scenario files describe (tests/fake_nvml/README.md).
 #include "base/bytes.hpp"
 #include "gpu/nvml/nvml.hpp"
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,9 +3,9 @@
 // every call moves a virtual clock by its measured cost, wrong calls are answered kInvalidValue and
 // change nothing, and calls fail on request.
 //
-//     allocator ──▶ SimGpu ──▶ faults · physical (who has how much) · mappings (what is where) ·
+//     allocator ──▶ SimGpu ──▶ Faults · physical (who has how much) · ranges (what is where) ·
 //     address_space
-//                        └──▶ costs ──▶ clock, call_stats · streams (when work ends)
+//                        └──▶ Costs ──▶ clock, CallStats · streams (when work ends)
 //
 // Sizes below the granularity: segments share pages of 2 MiB as the driver's do, everything else
 // must be a multiple. One thread at a time; allocates for each segment, handle, mapping, never for
@@ -15,12 +15,9 @@
 #include "gpu/copies.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/sim/address_space.hpp"
-#include "gpu/sim/call_stats.hpp"
-#include "gpu/sim/costs.hpp"
-#include "gpu/sim/faults.hpp"
-#include "gpu/sim/mappings.hpp"
+#include "gpu/sim/calls.hpp"
 #include "gpu/sim/physical.hpp"
-#include "gpu/sim/segments.hpp"
+#include "gpu/sim/ranges.hpp"
 #include "gpu/sim/streams.hpp"
 
 #include <cstddef>

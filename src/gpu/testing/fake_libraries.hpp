@@ -1,6 +1,8 @@
-// The controls of the fake libraries, for tests: variables of the environment and scenario files,
-// each for as long as the object lives.
+// The fakes of the management libraries, for tests, and their controls: variables of the
+// environment and scenario files, each for as long as the object lives.
 #pragma once
+
+#include "base/testing/paths.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +10,7 @@
 #include <iterator>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 namespace vram::gpu::testing {
 
@@ -63,6 +66,27 @@ class Calls {
  private:
   std::string path_ = "/tmp/vram_calls." + std::to_string(getpid());
   Environment variable_;
+};
+
+// The file of NVIDIA's management library in tests/fake_nvml.
+inline std::string fake_nvml(const std::string& generation) {
+  return build_path("tests/fake_nvml/") + generation + "/libnvidia-ml.so.1";
+}
+
+// AMD's management library in tests/fake_rocm_smi, as what gpu/rocm takes: the files to try. Its
+// controls have variables of their own.
+inline std::vector<std::string> fake_rocm_smi(const std::string& version = "7") {
+  return {build_path("tests/fake_rocm_smi/") + version + "/librocm_smi64.so"};
+}
+
+class RocmScenario : public Scenario {
+ public:
+  explicit RocmScenario(const std::string& text) : Scenario(text, "FAKE_ROCM_SCENARIO") {}
+};
+
+class RocmCalls : public Calls {
+ public:
+  RocmCalls() : Calls("FAKE_ROCM_CALLS") {}
 };
 
 }  // namespace vram::gpu::testing

@@ -1,3 +1,6 @@
+// The calls to the simulated driver: what each takes (Costs), how many there were (CallStats), and
+// which fail on purpose (Faults).
+//
 // Costs: what each call to the driver takes, as the simulated GPU's clock counts it. A value:
 // change a field to simulate another machine. Pure, no allocation; read by sim_gpu and by
 // estimates that simulate nothing.
@@ -8,10 +11,15 @@
 #pragma once
 
 #include "base/bytes.hpp"
-#include "gpu/sim/call_stats.hpp"
+#include "gpu/call.hpp"
+#include "gpu/memory.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <random>
+#include <vector>
 
 namespace vram::gpu {
 
@@ -69,6 +77,58 @@ struct Costs {
   // One call over so many bytes, without waiting for the device. A call that fails costs what it
   // costs for none (not measured).
   [[nodiscard]] int64_t of(Call call, uint64_t bytes) const;
+};
+
+// CallStats: how often each call was made of the simulated driver and what it took. Plain counters,
+// no allocation.
+struct CallStats {
+  struct One {
+    uint64_t count = 0;     // with those that failed
+    uint64_t failed = 0;    // answered neither kOk nor kNotReady
+    int64_t time_ns = 0;    // in the call itself
+    int64_t waited_ns = 0;  // for the device's work, inside the call
+  };
+  std::array<One, kCallCount> calls;
+
+  [[nodiscard]] const One& operator[](Call call) const { return calls[static_cast<size_t>(call)]; }
+  [[nodiscard]] One& operator[](Call call) { return calls[static_cast<size_t>(call)]; }
+  [[nodiscard]] uint64_t count() const;
+  [[nodiscard]] int64_t time_ns() const;  // of all calls, without waiting
+};
+
+// Faults: makes calls to the simulated driver fail on purpose, to test how its users handle
+// failures of the real one. Queried once at the start of each call; a call that is to fail changes
+// nothing.
+//
+// After kFault every call fails with it until clear(): a device that failed stays so. The same seed
+// gives the same faults.
+class Faults {
+ public:
+  // The nth call from now on (1 is the next), of any kind or of one, fails once with status.
+  void fail_nth(uint64_t nth, Status status);
+  void fail_nth(Call call, uint64_t nth, Status status);
+  // Each call, of any kind or of one, fails with this probability. Replaces an earlier rate.
+  void fail_at_random(double rate, uint64_t seed, Status status, std::optional<Call> only = {});
+  void clear();
+
+  // What the call is to fail with, kOk to go on.
+  [[nodiscard]] Status next(Call call);
+
+ private:
+  struct Planned {
+    std::optional<Call> only;
+    uint64_t calls_left = 0;
+    Status status = Status::kOk;
+  };
+  [[nodiscard]] Status next_planned(Call call);
+  [[nodiscard]] Status next_random(Call call);
+
+  std::vector<Planned> planned_;
+  std::mt19937_64 random_;
+  double rate_ = 0;
+  Status random_status_ = Status::kOk;
+  std::optional<Call> random_only_;
+  bool broken_ = false;
 };
 
 }  // namespace vram::gpu

@@ -1,4 +1,4 @@
-#include "gpu/sim/segments.hpp"
+#include "gpu/sim/ranges.hpp"
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -7,8 +7,8 @@
 #include <iterator>
 
 namespace vram::gpu {
-
 namespace {
+
 constexpr uint64_t aligned(uint64_t bytes) { return round_up(bytes, kSegmentAlignmentBytes); }
 
 // First-fit among the tenants of a shared page; false where it has no room.
@@ -25,6 +25,7 @@ bool add_tenant(Segments::Pages& pages, Address start, uint64_t bytes, Address* 
   *address = at;
   return true;
 }
+
 }  // namespace
 
 Address Segments::take_shared(uint32_t device, uint64_t bytes) {
@@ -88,6 +89,86 @@ bool Segments::validate(std::string* why) const {
       tenant_end = t.address + t.bytes;
     }
     if (tenant_end > end) wrong = "a segment leaves its pages";
+  }
+  if (wrong != nullptr && why != nullptr) *why = wrong;
+  return wrong == nullptr;
+}
+
+bool Mappings::Mapping::is_visible_to(uint32_t device) const {
+  return std::find(devices.begin(), devices.end(), device) != devices.end();
+}
+
+bool Mappings::can_unreserve(Address address, uint64_t bytes) const {
+  const auto it = reservations_.find(address);
+  return it != reservations_.end() && it->second == bytes && !touches_mapping(address, bytes);
+}
+
+bool Mappings::can_map(Address address, uint64_t bytes) const {
+  return is_reserved(address, bytes) && !touches_mapping(address, bytes);
+}
+
+void Mappings::map(Address address, uint64_t bytes, Handle handle) {
+  mappings_[address] = Mapping{bytes, handle, {}};
+}
+
+bool Mappings::is_whole(Address address, uint64_t bytes) const {
+  if (bytes == 0 || bytes > ~address) return false;
+  const Address end = address + bytes;
+  Address at = address;
+  for (auto it = mappings_.find(address); at < end; ++it) {
+    if (it == mappings_.end() || it->first != at) return false;
+    at += it->second.bytes;
+  }
+  return at == end;
+}
+
+void Mappings::set_access(Address address, uint64_t bytes, uint32_t device) {
+  const auto end = mappings_.lower_bound(address + bytes);
+  for (auto it = mappings_.lower_bound(address); it != end; ++it) {
+    if (!it->second.is_visible_to(device)) it->second.devices.push_back(device);
+  }
+}
+
+void Mappings::unmap(Address address, uint64_t bytes) {
+  mappings_.erase(mappings_.lower_bound(address), mappings_.lower_bound(address + bytes));
+}
+
+const Mappings::Mapping* Mappings::find(Address address, Address* start) const {
+  const auto next = mappings_.upper_bound(address);
+  if (next == mappings_.begin()) return nullptr;
+  const auto& [at, mapping] = *std::prev(next);
+  if (address - at >= mapping.bytes) return nullptr;
+  *start = at;
+  return &mapping;
+}
+
+bool Mappings::touches_mapping(Address address, uint64_t bytes) const {
+  const auto next = mappings_.lower_bound(address);
+  if (next != mappings_.end() && next->first < address + bytes) return true;
+  if (next == mappings_.begin()) return false;
+  const auto& [at, mapping] = *std::prev(next);
+  return at + mapping.bytes > address;
+}
+
+bool Mappings::is_reserved(Address address, uint64_t bytes) const {
+  const auto next = reservations_.upper_bound(address);
+  if (next == reservations_.begin()) return false;
+  const auto& [at, reserved] = *std::prev(next);
+  return address - at < reserved && bytes <= reserved - (address - at);
+}
+
+bool Mappings::validate(std::string* why) const {
+  Address end = 0;
+  const char* wrong = nullptr;
+  for (const auto& [address, bytes] : reservations_) {
+    if (address < end) wrong = "two reservations overlap";
+    end = address + bytes;
+  }
+  end = 0;
+  for (const auto& [address, mapping] : mappings_) {
+    if (address < end) wrong = "two mappings overlap";
+    end = address + mapping.bytes;
+    if (!is_reserved(address, mapping.bytes)) wrong = "a mapping leaves its reservation";
   }
   if (wrong != nullptr && why != nullptr) *why = wrong;
   return wrong == nullptr;
