@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/memory.hpp"
-#include "trace/import/pickle/salvage.hpp"
+#include "trace/import/pickle/open_containers.hpp"
 
 #include <algorithm>
 #include <bit>
