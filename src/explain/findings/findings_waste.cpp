@@ -7,7 +7,6 @@
 #include "replay/peers/torch_options.hpp"
 #include "replay/peers/vram_rules.hpp"
 #include "replay/replay.hpp"
-#include "replay/tune/pytorch_conf.hpp"
 
 #include <fmt/format.h>
 

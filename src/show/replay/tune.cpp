@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "replay/tune/pytorch_conf.hpp"
+#include "replay/peers/torch_options.hpp"
 #include "show/draw/bar.hpp"
 #include "show/draw/page.hpp"
 #include "show/draw/table.hpp"

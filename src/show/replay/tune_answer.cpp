@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "replay/fidelity.hpp"
-#include "replay/tune/pytorch_conf.hpp"
+#include "replay/peers/torch_options.hpp"
 #include "replay/tune/tune_space.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
