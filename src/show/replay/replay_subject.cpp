@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "show/names.hpp"
-#include "show/report/origin.hpp"
+#include "show/report/report_text.hpp"
 
 #include <fmt/format.h>
 
