@@ -2,7 +2,7 @@
 // and serve/ hand them on.
 #pragma once
 
-#include "alerts/rules/measures.hpp"
+#include "alerts/rules/rule.hpp"
 #include "base/time.hpp"
 
 #include <algorithm>

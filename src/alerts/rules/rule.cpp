@@ -1,4 +1,4 @@
-#include "alerts/rules/measures.hpp"
+#include "alerts/rules/rule.hpp"
 
 #include "base/bytes.hpp"
 
