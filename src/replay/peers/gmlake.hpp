@@ -20,7 +20,6 @@
 #pragma once
 
 #include "base/bytes.hpp"
-#include "replay/peers/block_cache.hpp"
 #include "replay/peers/caching_base.hpp"
 #include "replay/peers/free_set.hpp"
 #include "replay/peers/torch_rules.hpp"
