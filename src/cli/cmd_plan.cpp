@@ -10,8 +10,7 @@
 #include "plan/chain.hpp"
 #include "plan/chain_of.hpp"
 #include "plan/plan.hpp"
-#include "show/plan/plan_json.hpp"
-#include "show/plan/plan_text.hpp"
+#include "show/plan/plan.hpp"
 #include "trace/open.hpp"
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include "base/bytes.hpp"
 #include "base/testing/paths.hpp"
 #include "doctor/examine.hpp"
-#include "doctor/facts/readers.hpp"
 #include "gpu/testing/fake_cuda.hpp"
 #include "gpu/testing/fake_libraries.hpp"
 #include "gpu/testing/recorded_tree.hpp"

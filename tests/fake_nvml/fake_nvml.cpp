@@ -6,7 +6,7 @@
 // README.md says what the environment and the scenario file have to say. Here are the functions
 // about one device, newer.cpp has those that the first generation lacks; lists.cpp has its
 // processes, events.cpp what happens to it.
-#include "answer.hpp"
+#include "call.hpp"
 #include "gpu/nvml/nvml_types.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // The functions about one device that the first generation lacks: see fake_nvml.cpp.
-#include "answer.hpp"
+#include "call.hpp"
 
 #if FAKE_NVML_GENERATION >= 2
 

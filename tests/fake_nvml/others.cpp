@@ -1,6 +1,6 @@
 // Functions that vram does not call and other monitors insist on (bench/monitors.py runs them):
 // none of these devices supports them.
-#include "answer.hpp"
+#include "call.hpp"
 
 namespace {
 

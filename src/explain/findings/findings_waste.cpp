@@ -1,4 +1,3 @@
-#include "explain/findings/findings_waste.hpp"
 
 #include "base/bytes.hpp"
 #include "explain/findings/findings.hpp"

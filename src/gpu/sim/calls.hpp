@@ -11,7 +11,6 @@
 #pragma once
 
 #include "base/bytes.hpp"
-#include "gpu/call.hpp"
 #include "gpu/memory.hpp"
 
 #include <array>

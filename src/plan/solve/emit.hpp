@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plan/chain.hpp"
-#include "plan/schedule.hpp"
+#include "plan/verify.hpp"
 
 #include <string_view>
 

@@ -6,9 +6,9 @@
 #pragma once
 
 #include "plan/chain.hpp"
-#include "plan/schedule.hpp"
 #include "plan/solve/needs.hpp"
 #include "plan/solve/rotor_table.hpp"
+#include "plan/verify.hpp"
 
 #include <optional>
 #include <vector>

@@ -1,6 +1,5 @@
 #include "plan/solve/solvers.hpp"
 
-#include "plan/solve/bound.hpp"
 #include "plan/testing/chains.hpp"
 #include "plan/testing/reference.hpp"
 

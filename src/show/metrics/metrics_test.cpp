@@ -2,8 +2,8 @@
 #include "show/metrics/metrics.hpp"
 
 #include "base/testing/paths.hpp"
-#include "show/testing/full_snapshot.hpp"
 #include "show/testing/parsed_metrics.hpp"
+#include "show/testing/sample_snapshot.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
