@@ -9,8 +9,7 @@
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
 #include "show/replay/replay_json.hpp"
-#include "show/replay/replay_subject.hpp"
-#include "show/replay/tune_answer.hpp"
+#include "show/replay/replay_parts.hpp"
 #include "show/report/report_json.hpp"
 
 #include <fmt/format.h>

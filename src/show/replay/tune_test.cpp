@@ -4,7 +4,6 @@
 #include "base/testing/documented.hpp"
 #include "base/text.hpp"
 #include "replay/peers/torch_options.hpp"
-#include "show/replay/tune_answer.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_replay.hpp"
 

@@ -1,4 +1,5 @@
-// What was replayed, and on what: how every screen about replays begins.
+// The parts of screens about replays: what was replayed and on what (replay_subject.cpp), and
+// several replays compared (replay_compare.cpp).
 #pragma once
 
 #include "show/draw/page.hpp"
@@ -23,5 +24,12 @@ void draw_subject(const ReplaySubject& subject, Page& page);
 
 // "ok", "OOM", or "3 of 9" where addresses decide.
 [[nodiscard]] Line outcome_of(const replay::ReplayResult& result);
+
+// One line each with the best figures marked; nothing for a single replay.
+void draw_comparison(const ReplayReport& report, Page& page);
+
+// States how the best of the other allocators differs from the recorded settings, in bytes. Empty
+// if only these were replayed.
+[[nodiscard]] std::string difference_sentence(const ReplayReport& report);
 
 }  // namespace vram::show
