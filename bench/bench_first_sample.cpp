@@ -55,9 +55,11 @@ void query_affinity(nvmlDevice device) {
 void time_first_calls(const NvmlApi& api, nvmlDevice device) {
   time("  name", [&] { (void)query_text(api.device_get_name, device); });
   time("  UUID", [&] { (void)query_text(api.device_get_uuid, device); });
-  time("  PCI address", [&] { (void)query<PciInfo>(api.device_get_pci, device); });
+  time("  PCI address",
+       [&] { (void)query_first<PciInfo>(api, {"nvmlDeviceGetPciInfo_v3"}, device); });
   time("  driver's version", [&] { (void)query_text(api.system_get_driver); });
-  time("  power limit", [&] { (void)query<unsigned>(api.device_get_power_limit, device); });
+  time("  power limit",
+       [&] { (void)query_first<unsigned>(api, {"nvmlDeviceGetEnforcedPowerLimit"}, device); });
   gpu::DeviceMemory memory;
   time("  memory", [&] { (void)query_memory(api, device, memory); });
   time("  utilization", [&] { (void)query<Utilization>(api.device_get_utilization, device); });
@@ -76,10 +78,14 @@ void time_first_calls(const NvmlApi& api, nvmlDevice device) {
        [&] { (void)query<uint64_t>(api.device_get_throttle_reasons, device); });
   time("  power", [&] { (void)query<unsigned>(api.device_get_power, device); });
   time("  MIG mode", [&] { (void)query_is_mig(api, device); });
-  time("  BAR1", [&] { (void)query<MemoryV1>(api.device_get_bar1, device); });
-  time("  ECC", [&] { (void)query<uint64_t>(api.device_get_ecc, device, 0U, 0U); });
-  time("  compute mode", [&] { (void)query<unsigned>(api.device_get_compute_mode, device); });
-  time("  persistence", [&] { (void)query<unsigned>(api.device_get_persistence, device); });
+  time("  BAR1",
+       [&] { (void)query_first<MemoryV1>(api, {"nvmlDeviceGetBAR1MemoryInfo"}, device); });
+  time("  ECC",
+       [&] { (void)query_first<uint64_t>(api, {"nvmlDeviceGetTotalEccErrors"}, device, 0U, 0U); });
+  time("  compute mode",
+       [&] { (void)query_first<unsigned>(api, {"nvmlDeviceGetComputeMode"}, device); });
+  time("  persistence",
+       [&] { (void)query_first<unsigned>(api, {"nvmlDeviceGetPersistenceMode"}, device); });
 }
 
 void time_device(const NvmlApi& api) {

@@ -6,7 +6,6 @@
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_plan &&
 //   build/release/bench/bench_plan
 
-#include "plan/solve/bound.hpp"
 #include "plan/solve/rotor.hpp"
 #include "plan/solve/solvers.hpp"
 

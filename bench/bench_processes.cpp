@@ -7,8 +7,7 @@
 //   build/release/bench/bench_processes
 
 #include "watch/take_snapshot.hpp"
-#include "watch/testing/child.hpp"
-#include "watch/testing/proc_tree.hpp"
+#include "watch/testing/processes.hpp"
 
 #include <benchmark/benchmark.h>
 

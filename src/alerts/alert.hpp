@@ -2,10 +2,11 @@
 // and serve/ hand them on.
 #pragma once
 
-#include "alerts/rules/measures.hpp"
+#include "alerts/rules/rule.hpp"
 #include "base/time.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -74,6 +75,16 @@ struct ClockReading {
   constexpr uint64_t kDayNs = uint64_t{24} * 3'600 * kSecondNs;
   if (to.unix_ns <= from.unix_ns) return 0;
   return std::min(static_cast<uint64_t>(to.unix_ns) - static_cast<uint64_t>(from.unix_ns), kDayNs);
+}
+
+inline std::string_view identifier(AlertState state) {
+  static constexpr std::array<std::string_view, 3> kNames = {"pending", "firing", "resolved"};
+  return kNames.at(static_cast<size_t>(state));
+}
+
+inline std::string_view identifier(Ending ending) {
+  static constexpr std::array<std::string_view, 4> kNames = {"clear", "gone", "unknown", "no_rule"};
+  return kNames.at(static_cast<size_t>(ending));
 }
 
 }  // namespace vram::alerts

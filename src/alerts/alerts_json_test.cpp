@@ -1,6 +1,6 @@
 #include "alerts/alerts_json.hpp"
 
-#include "alerts/rules/measures.hpp"
+#include "alerts/rules/rule.hpp"
 #include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"

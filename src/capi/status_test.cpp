@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/testing/paths.hpp"
 #include "base/testing/waiting.hpp"
-#include "gpu/testing/controls.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 #include "record/trim_requester.hpp"
 

@@ -1,7 +1,7 @@
 // The functions of vram.h about pools and blocks: arguments checked, answers turned into a status.
 #include "capi/last_error.hpp"
 #include "capi/registry.hpp"
-#include "pool/oom_text.hpp"
+#include "pool/oom.hpp"
 #include "pool/sizes.hpp"
 #include "record/recorder.hpp"
 

@@ -1,7 +1,7 @@
 // vram demo: the main commands on recordings that are installed with the program.
 #include "base/result.hpp"
 #include "cli/command.hpp"
-#include "cli/demo.hpp"
+#include "cli/folders.hpp"
 #include "cli/options.hpp"
 
 #include <algorithm>

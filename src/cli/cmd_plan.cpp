@@ -4,23 +4,47 @@
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
-#include "cli/plan_request.hpp"
+#include "cli/output.hpp"
+#include "cli/recorded_program.hpp"
 #include "cli/recordings.hpp"
-#include "plan/chain_json.hpp"
+#include "plan/chain.hpp"
 #include "plan/chain_of.hpp"
 #include "plan/plan.hpp"
-#include "show/plan/plan_json.hpp"
-#include "show/plan/plan_text.hpp"
+#include "show/plan/plan.hpp"
+#include "trace/open.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace vram::cli {
 namespace {
+
+// What `vram plan` is asked.
+struct PlanRequest {
+  std::string input;
+  std::optional<uint64_t> budget_bytes;
+  std::optional<CardMemory> gpu;
+  std::string stages;  // a pattern of modules' names; empty: the longest repeated list
+  bool json = false;
+  Output output;
+  trace::OpenOptions reading;
+};
+
+// The bytes that a plan may use: --budget, or what a card leaves to an allocator. None if neither
+// was given.
+Result<std::optional<uint64_t>> budget_of(const PlanRequest& request) {
+  if (!request.gpu) return request.budget_bytes;
+  if (request.budget_bytes)
+    return fail(Code::kBadInput, "--gpu and --budget exclude each other: use one of them");
+  return request.gpu->allocator_bytes();
+}
 
 constexpr size_t kSweptBudgets = 9;
 constexpr uint64_t kMaxDocumentBytes = uint64_t{256} << 20;
@@ -176,13 +200,6 @@ Result<int> PlanCommand::run(Console& console) {
 }
 
 }  // namespace
-
-Result<std::optional<uint64_t>> budget_of(const PlanRequest& request) {
-  if (!request.gpu) return request.budget_bytes;
-  if (request.budget_bytes)
-    return fail(Code::kBadInput, "--gpu and --budget exclude each other: use one of them");
-  return request.gpu->allocator_bytes();
-}
 
 std::unique_ptr<Command> plan_command() { return std::make_unique<PlanCommand>(); }
 

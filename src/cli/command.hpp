@@ -5,15 +5,122 @@
 
 #include "base/result.hpp"
 #include "cli/console.hpp"
-#include "cli/value.hpp"
 
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace vram::cli {
+
+// Value: how the text of an option becomes a value of its type, and the member of the command that
+// receives it. A command lists its options with their values; options.cpp converts each text once.
+enum class Count : uint8_t {
+  kNone,     // a switch
+  kOne,      // the last one counts
+  kSeveral,  // arguments, or an option that is named for each
+};
+
+// What a text names, for shells to complete it.
+enum class Names : uint8_t { kNothing, kFile, kProgram };
+
+struct Value {
+  // Converts a text and stores the result. `option` is named in the error.
+  using Store = std::function<Result<>(std::string_view option, const std::string& text)>;
+
+  Value(Count number, Store convert) : count(number), store(std::move(convert)) {}
+  // Texts that are values as they are.
+  Value(bool* target);
+  Value(std::string* target);
+  Value(std::vector<std::string>* target);
+
+  Count count;
+  Store store;
+  std::vector<std::string> choices = {};  // all that it accepts, or what a value begins with
+  Names names = Names::kNothing;
+};
+
+// A value that is the path of a file or folder.
+[[nodiscard]] Value file(Value path);
+// Arguments that are a program and its arguments.
+[[nodiscard]] Value program(std::vector<std::string>* target);
+
+// A value whose text `parse` converts; T, std::optional<T> or std::vector<T> receives it. `parse`
+// takes the option and the text; or the text alone, then the option precedes its error.
+template <typename Member, typename Parse>
+[[nodiscard]] Value value(Member& member, Parse parse) {
+  constexpr bool kIsSeveral = requires(Member several) { several.emplace_back(); };
+  return {kIsSeveral ? Count::kSeveral : Count::kOne,
+          [&member, parse](std::string_view option, const std::string& text) -> Result<> {
+            auto parsed = [&] {
+              if constexpr (std::invocable<Parse, std::string_view, const std::string&>)
+                return parse(option, text);
+              else
+                return parse(text).map_error([&](Error error) {
+                  error.message = fmt::format("{}: {}", option, error.message);
+                  return error;
+                });
+            }();
+            if (!parsed) return tl::unexpected(std::move(parsed.error()));
+            if constexpr (kIsSeveral)
+              member.push_back(*std::move(parsed));
+            else
+              member = *std::move(parsed);
+            return {};
+          }};
+}
+
+// A value for which shells suggest these words.
+[[nodiscard]] Value with_choices(Value value, std::vector<std::string> words);
+
+// "--format: expected text or json, found 'xml'"
+[[nodiscard]] tl::unexpected<Error> not_a_choice(std::string_view option,
+                                                 const std::vector<std::string>& choices,
+                                                 std::string_view text);
+
+// One of a few words, each with its meaning.
+template <typename Meaning>
+using Words = std::vector<std::pair<std::string, Meaning>>;
+template <typename Meaning, typename Member>
+[[nodiscard]] Value choice(Member& member, const Words<Meaning>& words) {
+  std::vector<std::string> choices;
+  for (const auto& [word, meaning] : words) choices.push_back(word);
+  const auto parse = [words, choices](std::string_view option,
+                                      const std::string& text) -> Result<Meaning> {
+    for (const auto& [word, meaning] : words)
+      if (text == word) return meaning;
+    return not_a_choice(option, choices, text);
+  };
+  return with_choices(value(member, parse), std::move(choices));
+}
+
+// Conversions. The texts of their errors name the option.
+
+// "12" -> 12, at most `max`.
+[[nodiscard]] Result<uint64_t> parse_whole(std::string_view option, std::string_view text,
+                                           uint64_t max);
+
+template <typename Number = uint64_t>
+[[nodiscard]] Result<Number> parse_number(std::string_view option, std::string_view text) {
+  return parse_whole(option, text, std::numeric_limits<Number>::max()).map([](uint64_t number) {
+    return static_cast<Number>(number);
+  });
+}
+
+// A size such as "16GiB". A number without a unit is refused: it is probably a mistake.
+[[nodiscard]] Result<uint64_t> parse_size(std::string_view option, std::string_view text);
+
+// "1s", "0.5": a period of at least 0.1 s.
+[[nodiscard]] Result<std::chrono::nanoseconds> parse_period(std::string_view option,
+                                                            std::string_view text);
 
 // One option or argument: the only description of it, for parsing, help, manuals and completions.
 struct Option {

@@ -3,7 +3,7 @@
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
-#include "cli/demo.hpp"
+#include "cli/folders.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/nvml/nvml_when_awake.hpp"

@@ -4,7 +4,7 @@
 #include "base/file.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "show/draw/bar.hpp"
+#include "show/draw/plot.hpp"
 
 #include <fmt/format.h>
 

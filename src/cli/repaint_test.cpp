@@ -1,4 +1,4 @@
-#include "cli/repaint.hpp"
+#include "cli/console.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,8 @@
 #include "base/bytes.hpp"
 #include "base/testing/paths.hpp"
 #include "doctor/examine.hpp"
-#include "doctor/facts/readers.hpp"
 #include "gpu/testing/fake_cuda.hpp"
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
 #include <gmock/gmock.h>

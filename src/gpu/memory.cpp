@@ -1,5 +1,7 @@
 #include "gpu/memory.hpp"
 
+#include <array>
+
 namespace vram::gpu {
 
 std::string_view to_string(Status status) {
@@ -18,6 +20,18 @@ std::string_view to_string(Status status) {
       return "device fault";
   }
   return "unknown";
+}
+
+std::string_view to_string(Call call) {
+  static constexpr std::array<std::string_view, kCallCount> kNames = {
+      "cuMemGetInfo",         "cudaMalloc",          "cudaFree",          "cuMemAddressReserve",
+      "cuMemAddressFree",     "cuMemCreate",         "cuMemRelease",      "cuMemMap",
+      "cuMemSetAccess",       "cuMemUnmap",          "cudaEventRecord",   "cudaEventQuery",
+      "cudaEventSynchronize", "cudaStreamWaitEvent", "cudaEventDestroy",  "cudaDeviceSynchronize",
+      "cudaMallocAsync",      "cudaFreeAsync",       "cuMemHostAlloc",    "cuMemFreeHost",
+      "cuStreamCreate",       "cuStreamDestroy",     "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+      "cuMemcpyDtoDAsync",    "cuMemsetD32Async"};
+  return kNames[static_cast<size_t>(call)];
 }
 
 }  // namespace vram::gpu

@@ -11,6 +11,7 @@
 // one device, in multiples of granularity_bytes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -82,5 +83,47 @@ class Memory {
   [[nodiscard]] virtual Status destroy(EventHandle event) = 0;
   [[nodiscard]] virtual Status synchronize(uint32_t device) = 0;
 };
+
+// The calls of Memory and of Copies (copies.hpp) as values, for code that counts them, makes them
+// fail, or reports which one failed.
+
+// One for each call of Memory that reaches the driver, in its order; then those of the allocator
+// inside the driver, which has no call in Memory.
+enum class Call : uint8_t {
+  kMemoryInfo,
+  kAllocSegment,
+  kFreeSegment,
+  kReserve,
+  kUnreserve,
+  kCreate,
+  kRelease,
+  kMap,
+  kSetAccess,
+  kUnmap,
+  kRecord,
+  kQuery,
+  kWait,
+  kStreamWait,
+  kDestroy,
+  kSynchronize,
+  kMallocAsync,
+  kFreeAsync,
+  // And those of Copies, in its order.
+  kPin,
+  kUnpin,
+  kCreateStream,
+  kDestroyStream,
+  kCopyIn,
+  kCopyOut,
+  kCopy,
+  kFill,
+};
+inline constexpr size_t kCallCount = 26;
+
+// Whether it is one of Copies.
+[[nodiscard]] constexpr bool is_copies(Call call) { return call >= Call::kPin; }
+
+// As CUDA's users know it: "cudaMalloc", "cuMemCreate", ...
+[[nodiscard]] std::string_view to_string(Call call);
 
 }  // namespace vram::gpu

@@ -67,8 +67,9 @@ struct DeviceIdentity {
   Vendor vendor = Vendor::kNvidia;
   std::optional<std::string> name;
   std::optional<std::string> uuid;
-  std::optional<std::string> pci_id;  // "0000:19:00.0"
-  std::optional<std::string> driver;  // its version
+  std::optional<std::string> pci_id;              // "0000:19:00.0"
+  std::optional<std::string> driver;              // its version
+  std::optional<std::string> compute_capability;  // of CUDA: "9.0"
   std::optional<uint32_t> power_limit_milliwatts;
   std::optional<uint32_t> numa_node;
 };

@@ -6,7 +6,6 @@
 // uses.
 #pragma once
 
-#include "gpu/call.hpp"
 #include "gpu/copies.hpp"
 #include "gpu/memory.hpp"
 

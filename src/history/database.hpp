@@ -1,5 +1,5 @@
-// Database, Statement: SQLite's C functions with owners and Results. The only place that includes
-// sqlite3.h. One thread at a time an object.
+// Database, Statement: SQLite's C functions with owners and Results, and where a database may lie.
+// The only place that includes sqlite3.h. One thread at a time an object.
 #pragma once
 
 #include "base/file.hpp"
@@ -75,5 +75,15 @@ inline constexpr int64_t kSchemaVersion = 1;
 // Creates the tables of an empty file. Errors: kBadInput: damaged, or no database; kUnsupported: of
 // another program, or of a newer vram.
 [[nodiscard]] Result<> prepare_schema(Database& database, const std::string& path);
+
+// On what kind of file system a history may lie. SQLite's log is shared memory, which programs on
+// several machines do not have, and there two servers would write one file.
+
+// What a file system is called that machines share, by its number (statfs(2)).
+[[nodiscard]] std::optional<std::string_view> network_file_system(uint32_t magic);
+
+// kUnsupported: other machines may write there, too. What can't be looked at is fine: opening it
+// says why not.
+[[nodiscard]] Result<> check_is_local(const std::string& path);
 
 }  // namespace vram::history

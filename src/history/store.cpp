@@ -4,7 +4,6 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "history/database.hpp"
-#include "history/file_system.hpp"
 
 #include <fmt/format.h>
 

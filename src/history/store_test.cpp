@@ -5,7 +5,6 @@
 #include "base/testing/waiting.hpp"
 #include "base/time.hpp"
 #include "history/database.hpp"
-#include "history/file_system.hpp"
 #include "history/history.hpp"
 #include "history/testing/history_samples.hpp"
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vram::plan {
@@ -58,5 +59,15 @@ struct Chain {
 // Checks the limits above and that peaks contain what they must contain. Every other function of
 // this module requires a chain that passed, and then no sum of it overflows.
 [[nodiscard]] Result<> check(const Chain& chain);
+
+// Chains as JSON (vram.chain/1, documented in docs/plan.md): what other programs write for the
+// planner.
+
+// A chain that passed check(). Peaks and gradients that are absent get their smallest valid values;
+// unknown keys, numbers below 0 and fractions are errors.
+[[nodiscard]] Result<Chain> parse_chain(std::string_view json);
+
+// One JSON document with a newline at its end, with every field. parse_chain() reads it back.
+[[nodiscard]] std::string chain_json(const Chain& chain);
 
 }  // namespace vram::plan

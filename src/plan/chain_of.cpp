@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "explain/history/history.hpp"
 #include "explain/names/names.hpp"
-#include "plan/recorded/pass.hpp"
 #include "plan/recorded/windows.hpp"
 
 #include <fmt/format.h>

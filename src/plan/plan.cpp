@@ -1,6 +1,5 @@
 #include "plan/plan.hpp"
 
-#include "plan/solve/bound.hpp"
 #include "plan/solve/solvers.hpp"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "plan/chain.hpp"
-#include "plan/schedule.hpp"
 #include "plan/solve/rotor.hpp"
+#include "plan/verify.hpp"
 
 #include <optional>
 #include <string>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "plan/chain.hpp"
-#include "plan/schedule.hpp"
+#include "plan/verify.hpp"
 
 #include <optional>
 #include <span>

@@ -1,7 +1,7 @@
 #include "pool/blocks.hpp"
 
 #include "base/bytes.hpp"
-#include "pool/testing/blocks_fixture.hpp"
+#include "pool/testing/pool_on_sim_gpu.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "pool/ladder.hpp"
 
-#include "pool/survey.hpp"
+#include "pool/stitch_plan.hpp"
 
 #include <numeric>
 #include <optional>

@@ -1,11 +1,11 @@
 // Pool: the allocator of one device. Assembles its parts, each of which owns what it is named
 // after:
 //
-//     allocate ──▶ sizes ──▶ recall (where this request went in the last step, if that is free)
+//     allocate ──▶ sizes ──▶ Recall (where this request went in the last step, if that is free)
 //              ──▶ placement (best fit among free blocks: the hot path, no driver call)
 //              ──▶ ladder (what is done when no free block fits; where nothing helps: OomFacts)
-//     free ──▶ returns ──▶ held_blocks (freed, and still used by other streams)
-//     lend ──▶ leases
+//     free ──▶ returns ──▶ HeldBlocks (freed, and still used by other streams)
+//     lend ──▶ Leases
 //
 //     blocks    the live blocks          arena     free and live memory, in nodes
 //     supply    memory from the device   stock     the handles; stitches maps them again
@@ -17,16 +17,13 @@
 #pragma once
 
 #include "pool/arena.hpp"
-#include "pool/block.hpp"
 #include "pool/blocks.hpp"
 #include "pool/device.hpp"
 #include "pool/ladder.hpp"
-#include "pool/leases.hpp"
 #include "pool/observer.hpp"
-#include "pool/oom_facts.hpp"
+#include "pool/oom.hpp"
 #include "pool/options.hpp"
 #include "pool/placement.hpp"
-#include "pool/recall.hpp"
 #include "pool/returns.hpp"
 #include "pool/stats.hpp"
 #include "pool/stitches.hpp"

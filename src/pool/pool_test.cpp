@@ -6,6 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace vram::pool {
@@ -178,5 +182,142 @@ TEST(PoolStartTest, WithoutADeviceEverythingIsRefused) {
   EXPECT_TRUE(pool.validate());
 }
 
+// The pool on a device that can't map: memory in segments.
+class SegmentsTest : public PoolOnSimGpu<Pool> {
+ protected:
+  SegmentsTest() : PoolOnSimGpu(64 * kMiB, {.backing = Backing::kSegments}) {}
+  void TearDown() override { check(); }
+  void check() {
+    ASSERT_NO_FATAL_FAILURE(expect_valid(pool_, gpu_));
+    ASSERT_EQ(gpu_.used_bytes(0), pool_.stats().reserved_bytes.current);
+  }
+  uint64_t mapping_calls() {
+    return gpu_.stats()[gpu::Call::kCreate].count + gpu_.stats()[gpu::Call::kMap].count +
+           gpu_.stats()[gpu::Call::kReserve].count;
+  }
+};
+
+TEST_F(SegmentsTest, RequestsShareASegmentAndMapNothing) {
+  const Allocation first = pool_.allocate(3 * kMiB, 0);
+  const Allocation second = pool_.allocate(5 * kMiB, 0);
+  EXPECT_NE(first.address, 0u);
+  EXPECT_NE(second.address, 0u);
+  EXPECT_EQ(pool_.stats().num_device_alloc, 1u);
+  EXPECT_EQ(mapping_calls(), 0u);
+  pool_.free(first.block);
+  EXPECT_EQ(pool_.allocate(3 * kMiB, 0).address, first.address);
+}
+
+TEST_F(SegmentsTest, SegmentsThatAreTooSmallMakeRoom) {
+  std::vector<Allocation> blocks;
+  for (int i = 0; i < 3; ++i) blocks.push_back(pool_.allocate(20 * kMiB, 0));
+  for (const Allocation& block : blocks) pool_.free(block.block);
+  EXPECT_NE(pool_.allocate(50 * kMiB, 0).address, 0u);
+  EXPECT_EQ(pool_.stats().num_alloc_retries, 1u);
+  EXPECT_EQ(pool_.stats().num_device_free, 3u);
+}
+
+TEST_F(SegmentsTest, RandomProgramsKeepWhatMustHold) {
+  std::mt19937_64 random(7);
+  std::vector<BlockId> live;
+  for (int i = 0; i < 20'000; ++i) {
+    if (random() % 100 < 52) {
+      const uint64_t size = uint64_t{512} << random() % 14;
+      const Allocation got = pool_.allocate(size + random() % size, random() % 3 * 64);
+      if (got.address != 0) live.push_back(got.block);
+    } else if (!live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      pool_.free(live.back());
+      live.pop_back();
+    }
+    if (i % 5000 == 0) (void)pool_.trim(8 * kMiB);
+    if (i % 1000 != 0) continue;
+    ASSERT_NO_FATAL_FAILURE(check());
+  }
+  EXPECT_EQ(mapping_calls(), 0u);
+  for (const BlockId block : live) pool_.free(block);
+  ASSERT_EQ(pool_.wait(), Status::kOk);
+  (void)pool_.trim(UINT64_MAX);
+  EXPECT_EQ(gpu_.used_bytes(0), 0u);
+}
+
+// The driver fails: each call in turn, and at random. The pool answers with a refusal or serves
+// from what it has; its state stays valid, and nothing is left on the device when it is gone.
+
+// Growth, stitches, patches, two streams and trimming, within 48 MiB.
+void use(Pool& pool, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<BlockId> live;
+  for (int i = 0; i < 400; ++i) {
+    if (random() % 100 < 55) {
+      const Allocation got = pool.allocate(1 + random() % (6 * kMiB), random() % 2);
+      if (got.address != 0) live.push_back(got.block);
+    } else if (!live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      pool.free(live.back());
+      live.pop_back();
+    }
+    if (i % 100 == 99) (void)pool.trim(8 * kMiB);
+  }
+  for (const BlockId block : live) pool.free(block);
+}
+
+gpu::SimOptions small_device() { return device_of(48 * kMiB); }
+
+TEST(PoolFaultsTest, EachCallInTurn) {
+  for (const Status status : {Status::kOutOfMemory, Status::kInvalidValue}) {
+    uint64_t calls = 1;
+    for (uint64_t nth = 1; nth <= calls; ++nth) {
+      SCOPED_TRACE(nth);
+      gpu::SimGpu gpu(small_device());
+      Device device(gpu, 0);
+      {
+        gpu.faults().fail_nth(nth, status);
+        Pool pool(device, {.handle_bytes = 4 * kMiB});
+        use(pool, 1);
+        ASSERT_NO_FATAL_FAILURE(expect_valid(pool, gpu));
+        if (nth == 1) calls = 2000;
+        calls = std::min<uint64_t>(calls, gpu.stats().count() + 1);
+      }
+      ASSERT_EQ(gpu.used_bytes(0), 0u);
+    }
+    EXPECT_GT(calls, 100u);
+  }
+}
+
+TEST(PoolFaultsTest, AtRandom) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    gpu::SimGpu gpu(small_device());
+    Device device(gpu, 0);
+    {
+      Pool pool(device, {.handle_bytes = 4 * kMiB, .stitched_percent = 50});
+      gpu.faults().fail_at_random(0.02 * static_cast<double>(seed % 10 + 1), seed,
+                                  Status::kOutOfMemory);
+      use(pool, seed);
+      gpu.faults().clear();
+      ASSERT_NO_FATAL_FAILURE(expect_valid(pool, gpu));
+      use(pool, seed + 1);
+      ASSERT_NO_FATAL_FAILURE(expect_valid(pool, gpu));
+    }
+    ASSERT_EQ(gpu.used_bytes(0), 0u);
+  }
+}
+
+// After kFault the device answers nothing any more.
+TEST(PoolFaultsTest, ADeviceThatDied) {
+  gpu::SimGpu gpu(small_device());
+  Device device(gpu, 0);
+  Pool pool(device, {.handle_bytes = 4 * kMiB});
+  const Allocation before = pool.allocate(3 * kMiB, 0);
+  gpu.faults().fail_nth(1, Status::kFault);
+  EXPECT_EQ(pool.allocate(20 * kMiB, 0).address, 0u);
+  EXPECT_EQ(pool.trim(kGiB), 0u);
+  pool.free(before.block);
+  EXPECT_EQ(pool.allocate(3 * kMiB, 0).address, before.address) << "needs no driver";
+  expect_valid(pool, gpu);
+}
+
 }  // namespace
+
 }  // namespace vram::pool

@@ -10,9 +10,8 @@
 #pragma once
 
 #include "pool/arena.hpp"
-#include "pool/block.hpp"
+#include "pool/blocks.hpp"
 #include "pool/device.hpp"
-#include "pool/leases.hpp"
 #include "pool/observer.hpp"
 #include "pool/options.hpp"
 #include "pool/stats.hpp"

@@ -1,9 +1,10 @@
 // Threads that compete for one pool on a GPU that finds every access out of order: each has a
 // stream of its own, hands blocks to the others, captures its stream for a while, forgets it.
 #include "base/bytes.hpp"
+#include "gpu/sim/checked_gpu.hpp"
+#include "gpu/wrapped.hpp"
 #include "pool/device.hpp"
 #include "pool/shared_pool.hpp"
-#include "pool/testing/locked_gpu.hpp"
 #include "pool/testing/pool_on_sim_gpu.hpp"
 
 #include <gmock/gmock.h>
@@ -20,6 +21,38 @@
 
 namespace vram::pool {
 namespace {
+
+// LockedGpu: the checked GPU for several threads, one at a time, as the driver is. To its checks
+// all threads are one host: what one of them knows to be done, all know, as they do who meet at the
+// pool's lock.
+class LockedGpu {
+ public:
+  explicit LockedGpu(const gpu::SimOptions& options)
+      : gpu_(options), memory_(gpu_, Locked{&lock_}) {}
+
+  // Several calls as one: function(CheckedGpu&).
+  template <typename Function>
+  auto with(Function function) {
+    const std::lock_guard guard(lock_);
+    return function(gpu_);
+  }
+  // Each call alone.
+  [[nodiscard]] gpu::Memory& memory() { return memory_; }
+
+ private:
+  struct Locked {
+    std::mutex* lock;
+    template <typename Run>
+    gpu::Status operator()(gpu::Call, Run run) const {
+      const std::lock_guard guard(*lock);
+      return run();
+    }
+  };
+
+  std::mutex lock_;
+  gpu::CheckedGpu gpu_;
+  gpu::WrappedMemory<Locked> memory_;
+};
 
 constexpr uint64_t kThreads = 4;
 constexpr int kOps = 20'000;  // of each

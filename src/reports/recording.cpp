@@ -1,7 +1,6 @@
 #include "reports/recording.hpp"
 
 #include "explain/explain.hpp"
-#include "reports/tables.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

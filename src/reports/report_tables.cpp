@@ -1,5 +1,5 @@
 // The lists and figures of a report as tables. Columns have the names of docs/json.md.
-#include "reports/tables.hpp"
+#include "reports/recording.hpp"
 #include "show/names.hpp"
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// A response body that many responses share: a thousand scrapes of one sample send the same bytes,
-// compressed at most once. May be used from any thread.
+// The bodies of responses, compressed: a text that many responses share, and a stream.
 #pragma once
 
 #include <atomic>
@@ -13,6 +12,34 @@
 
 namespace vram::serve {
 
+// deflate's working memory, allocated when it is first used. One thread at a time.
+class Deflater {
+ public:
+  Deflater();
+  ~Deflater();
+  // A part of a raw deflate stream; the last one ends it. Throws std::bad_alloc.
+  [[nodiscard]] std::string pack(std::string_view text, bool is_last);
+
+ private:
+  struct Stream;
+  std::unique_ptr<Stream> stream_;
+};
+
+// A gzip member, compressed in independent pieces: a connection that waits for its client keeps
+// twelve bytes instead of deflate's window and tables (256 KiB). The output is a few percent
+// larger. One thread at a time.
+class GzipStream {
+ public:
+  [[nodiscard]] std::string pack(std::string_view text, bool is_last, Deflater& deflater);
+
+ private:
+  uint32_t checksum_ = 0;
+  uint32_t size_ = 0;  // modulo 2^32, as the format requires
+  bool has_begun_ = false;
+};
+
+// A text that many responses share: a thousand scrapes of one sample send the same bytes,
+// compressed at most once. May be used from any thread.
 class Body {
  public:
   explicit Body(std::string text) : text_(std::move(text)) {}

@@ -1,6 +1,5 @@
 #include "serve/body.hpp"
 
-#include "serve/gzip_stream.hpp"
 #include "serve/testing/bodies.hpp"
 
 #include <gtest/gtest.h>

@@ -3,6 +3,7 @@
 // Tables (tables.hpp), where id 0 always means "none", "default" or "not recorded".
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -140,5 +141,14 @@ struct Annotation {
 
   friend bool operator==(const Annotation&, const Annotation&) = default;
 };
+
+inline std::string_view to_string(EventKind kind) {
+  static constexpr std::array<std::string_view, 12> kNames = {
+      "other",         "alloc",        "free_requested", "free_completed",
+      "segment_alloc", "segment_free", "segment_map",    "segment_unmap",
+      "snapshot",      "oom",          "annotate",       "other"};
+  const auto index = static_cast<size_t>(kind);
+  return index < kNames.size() ? kNames[index] : kNames[0];
+}
 
 }  // namespace vram::trace

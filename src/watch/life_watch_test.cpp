@@ -2,8 +2,7 @@
 #include "watch/life_watch.hpp"
 
 #include "watch/process_table.hpp"
-#include "watch/testing/child.hpp"
-#include "watch/testing/proc_tree.hpp"
+#include "watch/testing/processes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // be read, and what comes and goes.
 #include "watch/process_table.hpp"
 
-#include "watch/testing/proc_tree.hpp"
+#include "watch/testing/processes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

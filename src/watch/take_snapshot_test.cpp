@@ -4,8 +4,7 @@
 
 #include "base/testing/waiting.hpp"
 #include "record/board.hpp"
-#include "watch/testing/child.hpp"
-#include "watch/testing/proc_tree.hpp"
+#include "watch/testing/processes.hpp"
 
 #include <gtest/gtest.h>
 

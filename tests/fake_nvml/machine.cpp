@@ -93,7 +93,7 @@ class Parser {
         "utilization", "celsius",   "milliwatts", "power-limit",    "clocks",
         "throttle",    "pcie",      "nvlink",     "memory-celsius", "recovery",
         "bar1",        "ecc",       "rows",       "compute-mode",   "persistence",
-        "mig",         "pcie-bits", "lost",       "retired"};
+        "mig",         "pcie-bits", "lost",       "retired",        "compute-capability"};
     if (key == "name" || key == "uuid" || key == "gpm") {
       device().texts[key] = rest();
     } else if (key == "process") {

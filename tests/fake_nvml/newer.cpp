@@ -1,5 +1,5 @@
 // The functions about one device that the first generation lacks: see fake_nvml.cpp.
-#include "answer.hpp"
+#include "call.hpp"
 
 #if FAKE_NVML_GENERATION >= 2
 
@@ -26,6 +26,12 @@ extern "C" {
 
 NvmlReturn nvmlDeviceGetPciInfo_v3(nvmlDevice device, PciInfo* pci) {
   return vram::fake_nvml::write_pci(begin("nvmlDeviceGetPciInfo_v3", device), *pci);
+}
+
+NvmlReturn nvmlDeviceGetCudaComputeCapability(nvmlDevice device, int* major, int* minor) {
+  const Call call = begin("nvmlDeviceGetCudaComputeCapability", device);
+  (void)write(call, "compute-capability", 0, major);
+  return write(call, "compute-capability", 1, minor);
 }
 
 NvmlReturn nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice device, uint64_t* reasons) {

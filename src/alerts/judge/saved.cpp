@@ -1,7 +1,7 @@
 #include "alerts/judge/saved.hpp"
 
 #include "alerts/judge/judge_state.hpp"
-#include "alerts/rules/measures.hpp"
+#include "alerts/rules/rule.hpp"
 
 #include <algorithm>
 #include <array>

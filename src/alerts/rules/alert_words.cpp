@@ -1,6 +1,6 @@
 #include "alerts/rules/alert_words.hpp"
 
-#include "alerts/rules/measures.hpp"
+#include "alerts/rules/rule.hpp"
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "gpu/nvml/nvml_events.hpp"

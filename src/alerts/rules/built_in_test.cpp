@@ -1,7 +1,6 @@
 // Each built-in rule by two histories made by hand: one where it fires, and one near to it where it
 // stays silent.
-#include "alerts/rules/built_in.hpp"
-
+#include "alerts/rules/rule_book.hpp"
 #include "alerts/testing/samples.hpp"
 #include "base/testing/paths.hpp"
 #include "gpu/nvml/nvml_events.hpp"

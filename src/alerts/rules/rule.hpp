@@ -1,5 +1,5 @@
-// Rule: a condition that raises an alert. A value; the Judge evaluates the built-in rules
-// (built_in.hpp) and those of a file (rule_book.hpp).
+// Rule: a condition that raises an alert. A value; the Judge evaluates the built-in rules and those
+// of a file (rule_book.hpp).
 //
 // A rule's value is a double in its measure's unit: a fraction, bytes, seconds, degrees, a count,
 // or 1 for yes. The condition holds at the threshold and beyond. A firing alert is clear only
@@ -10,14 +10,16 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vram::alerts {
 
 enum class Severity : uint8_t { kInfo, kWarning, kCritical };
 
-// What a rule evaluates. measures.hpp has the facts of each.
+// What a rule evaluates. facts_of() has the facts of each.
 enum class Measure : uint8_t {
   kMemoryUsed,
   kTimeToFull,
@@ -68,5 +70,35 @@ struct Rule {
 
   bool operator==(const Rule&) const = default;
 };
+
+enum class Unit : uint8_t { kShare, kBytes, kSeconds, kCelsius, kCount, kFlag };
+
+// The kinds of subjects of a rule's alerts.
+enum class Scope : uint8_t { kDevice, kProcess, kMachine };
+
+// One table for everything that reads, writes, evaluates or shows rules.
+struct MeasureFacts {
+  Measure measure;
+  std::string_view name;  // in rules files: "memory_used"
+  Unit unit;
+  Scope scope;
+  std::string_view meaning;  // a few words
+  bool holds_below = false;  // the less, the worse
+  bool has_window = false;   // settings beyond those of all rules
+  bool has_at_least = false;
+  bool has_headroom = false;
+  bool has_xids = false;
+  bool has_reasons = false;
+};
+
+[[nodiscard]] std::span<const MeasureFacts> all_measures();
+[[nodiscard]] const MeasureFacts& facts_of(Measure measure);
+
+[[nodiscard]] std::string_view identifier(Measure measure);
+[[nodiscard]] std::string_view identifier(Severity severity);  // "info", "warning", "critical"
+[[nodiscard]] std::string_view identifier(Unit unit);          // "ratio", "bytes", "seconds", …
+
+// "96.3 %", "2.5 GiB", "3 h 10 min", "91 C", "2", "yes".
+[[nodiscard]] std::string value_text(Unit unit, double value);
 
 }  // namespace vram::alerts

@@ -1,7 +1,6 @@
 #include "alerts/rules/rule_book.hpp"
 
-#include "alerts/rules/built_in.hpp"
-#include "alerts/rules/measures.hpp"
+#include "alerts/rules/rule.hpp"
 #include "alerts/rules/rule_settings.hpp"
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -13,10 +12,43 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
 namespace vram::alerts {
 namespace {
+
+constexpr const char* kFile = "deploy/rules.toml";
+
+const TomlValue& value_in(const TomlValue& table, std::string_view key) {
+  const auto found = std::ranges::find(*table.table, key, &TomlValue::key);
+  VRAM_CHECK(found != table.table->end());
+  return *found;
+}
+
+// A section contains all settings, so it overrides none of an earlier rule.
+Rule rule_of(const TomlValue& section) {
+  const auto& measure = value_in(section, "measure").text;
+  const auto facts = std::ranges::find_if(
+      all_measures(), [&](const MeasureFacts& each) { return each.name == measure; });
+  VRAM_CHECK(facts != all_measures().end());
+  Rule rule;
+  rule.name = section.key;
+  rule.measure = facts->measure;
+  auto read = apply_section(kFile, section, std::move(rule));
+  VRAM_CHECK(read.has_value());
+  return *std::move(read);
+}
+
+std::vector<Rule> read_rules() {
+  const auto file = read_toml(built_in_rules_text(), kFile);
+  VRAM_CHECK(file.has_value());
+  std::vector<TomlValue> sections = *value_in(*file, "rules").table;
+  std::ranges::sort(sections, {}, [](const TomlValue& section) { return section.key_place.line; });
+  std::vector<Rule> rules;
+  for (const TomlValue& section : sections) rules.push_back(rule_of(section));
+  return rules;
+}
 
 constexpr uint64_t kMaxRulesFileBytes = uint64_t{1} << 20;
 constexpr size_t kMaxRules = 256;
@@ -97,6 +129,11 @@ Result<const TomlValue*> rules_of(const std::string& file, const TomlValue& top)
 }
 
 }  // namespace
+
+std::vector<Rule> built_in_rules() {
+  static const std::vector<Rule> kRules = read_rules();
+  return kRules;
+}
 
 RuleBook RuleBook::built_in() { return RuleBook(built_in_rules()); }
 

@@ -16,6 +16,12 @@
 
 namespace vram::alerts {
 
+// The rules that apply without a rule file. The build puts deploy/rules.toml into the program,
+// which tools/alert_rules.py writes from rules.toml, where each rule is defined. docs/alerts.md
+// gives the reason for each threshold.
+[[nodiscard]] std::vector<Rule> built_in_rules();
+[[nodiscard]] std::string_view built_in_rules_text();
+
 class RuleBook {
  public:
   [[nodiscard]] static RuleBook built_in();

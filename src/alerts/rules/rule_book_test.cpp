@@ -1,7 +1,6 @@
 // Files of rules: what they change, and every way in which they can be wrong.
 #include "alerts/rules/rule_book.hpp"
 
-#include "alerts/rules/built_in.hpp"
 #include "base/bytes.hpp"
 
 #include <gmock/gmock.h>

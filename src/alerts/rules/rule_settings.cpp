@@ -2,7 +2,7 @@
 
 #include "alerts/judge/occurrences.hpp"
 #include "alerts/rules/alert_words.hpp"
-#include "alerts/rules/measures.hpp"
+#include "alerts/rules/rule.hpp"
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"

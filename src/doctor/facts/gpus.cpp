@@ -1,5 +1,5 @@
 // GPUs as PCI's bus and the kernel's graphics drivers show them.
-#include "doctor/facts/readers.hpp"
+#include "doctor/collect.hpp"
 #include "gpu/drm/card.hpp"
 #include "gpu/drm/files.hpp"
 

@@ -1,5 +1,5 @@
 // What kind of machine this is, and what its kernel was told.
-#include "doctor/facts/readers.hpp"
+#include "doctor/collect.hpp"
 #include "gpu/drm/files.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The examined process: its environment and limits, where it runs, whether MPS serves it.
-#include "doctor/facts/readers.hpp"
+#include "doctor/collect.hpp"
 #include "gpu/drm/files.hpp"
 #include "watch/container.hpp"
 

@@ -2,7 +2,6 @@
 
 #include "base/bytes.hpp"
 #include "base/statistics.hpp"
-#include "explain/findings/findings_waste.hpp"
 #include "explain/moment/breakdown.hpp"
 #include "explain/whatif/what_if.hpp"
 #include "replay/peers/torch_options.hpp"

@@ -7,6 +7,7 @@
 #include "explain/report.hpp"
 #include "trace/trace.hpp"
 
+#include <string>
 #include <vector>
 
 namespace vram::explain {
@@ -33,5 +34,20 @@ inline constexpr uint64_t kMaxDoublingSteps = 10'000;
 [[nodiscard]] std::vector<Finding> find_findings(const trace::Trace& trace,
                                                  const trace::DeviceTrace& device,
                                                  const DeviceReport& report);
+
+// The findings about memory that is reserved and not used: fragmentation, cache, pending frees,
+// rounding, streams, and settings that make it worse. In findings_waste.cpp.
+void add_waste_findings(const trace::Trace& trace, const trace::DeviceTrace& device,
+                        const DeviceReport& report, std::vector<Finding>* findings);
+
+// The setting of PyTorch's allocator that replays recommend (whatif/), as advice in words, with the
+// result of its replay and its conditions. One text for all findings, so that a report names one
+// setting and one gain. Empty if none is recommended.
+[[nodiscard]] std::string recommended_setting(const trace::Trace& trace,
+                                              const DeviceReport& report);
+
+// Reserved bytes at the peak that the recommended setting saves; 0 if none is recommended, or if
+// the program ran out of memory without it.
+[[nodiscard]] uint64_t recommended_saves(const DeviceReport& report);
 
 }  // namespace vram::explain

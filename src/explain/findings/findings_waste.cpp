@@ -1,4 +1,3 @@
-#include "explain/findings/findings_waste.hpp"
 
 #include "base/bytes.hpp"
 #include "explain/findings/findings.hpp"
@@ -7,7 +6,6 @@
 #include "replay/peers/torch_options.hpp"
 #include "replay/peers/vram_rules.hpp"
 #include "replay/replay.hpp"
-#include "replay/tune/pytorch_conf.hpp"
 
 #include <fmt/format.h>
 

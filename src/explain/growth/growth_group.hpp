@@ -102,7 +102,7 @@ inline constexpr double kFullCache = 0.95;
 // tested, the larger a ratio has to be. The Benjamini–Hochberg procedure for likelihood ratios
 // (e-BH, Wang & Ramdas 2022), by which at most `false_share` of those believed are expected to be
 // wrong, however the sites depend on each other. That is proven for ratios whose parameters are
-// given; those of lasting_log_ratio() are fitted on both sides, and simulation_test.cpp shows how
+// given; those of lasting_log_ratio() are fitted on both sides, and growth_test.cpp shows how
 // often it errs.
 [[nodiscard]] std::vector<bool> discoveries(std::span<const double> log_ratios, size_t tests,
                                             double false_share);

@@ -1,6 +1,5 @@
 // BusyTimes and EnergyMeter: counters that step back, appear and vanish.
-#include "gpu/drm/busy.hpp"
-
+#include "gpu/drm/processes.hpp"
 #include "gpu/drm/sensors.hpp"
 
 #include <gtest/gtest.h>

@@ -20,15 +20,16 @@ std::string word_for(const std::array<std::string_view, count>& words, uint64_t 
 std::optional<std::string> compute_mode_of(const NvmlApi& api, nvmlDevice device) {
   static constexpr std::array<std::string_view, 4> kModes{"default", "exclusive thread",
                                                           "prohibited", "exclusive process"};
-  const auto mode = query<unsigned>(api.device_get_compute_mode, device);
+  const auto mode = query_first<unsigned>(api, {"nvmlDeviceGetComputeMode"}, device);
   return mode ? std::optional(word_for(kModes, *mode)) : std::nullopt;
 }
 
 EccCounts ecc_of(const NvmlApi& api, nvmlDevice device, uint32_t since) {
-  return {
-      at_most(query<uint64_t>(api.device_get_ecc, device, kEccCorrected, since), kNotAvailable - 1),
-      at_most(query<uint64_t>(api.device_get_ecc, device, kEccUncorrected, since),
-              kNotAvailable - 1)};
+  const auto count = [&](uint32_t kind) {
+    return at_most(query_first<uint64_t>(api, {"nvmlDeviceGetTotalEccErrors"}, device, kind, since),
+                   kNotAvailable - 1);
+  };
+  return {count(kEccCorrected), count(kEccUncorrected)};
 }
 
 std::optional<RemappedRows> remapped_rows_of(const NvmlApi& api, nvmlDevice device) {
@@ -65,14 +66,15 @@ std::optional<RetiredPages> retired_pages_of(const NvmlApi& api, nvmlDevice devi
   RetiredPages pages;
   pages.corrected = retired_pages_of(api, device, kRetiredForCorrected);
   pages.uncorrected = retired_pages_of(api, device, kRetiredForUncorrected);
-  const auto is_pending = at_most(query<unsigned>(api.device_get_retired_pending, device), 1U);
+  const auto is_pending =
+      at_most(query_first<unsigned>(api, {"nvmlDeviceGetRetiredPagesPendingStatus"}, device), 1U);
   if (is_pending) pages.is_pending = *is_pending == 1;
   const bool is_any_known = pages.corrected || pages.uncorrected || pages.is_pending;
   return is_any_known ? std::optional(pages) : std::nullopt;
 }
 
 std::optional<DeviceMemory> bar1_of(const NvmlApi& api, nvmlDevice device) {
-  const auto read = query<MemoryV1>(api.device_get_bar1, device);
+  const auto read = query_first<MemoryV1>(api, {"nvmlDeviceGetBAR1MemoryInfo"}, device);
   if (!read) return std::nullopt;
   const DeviceMemory memory = known_memory(*read);
   return memory.total_bytes ? std::optional(memory) : std::nullopt;
@@ -98,7 +100,8 @@ DeviceHealth query_health(const NvmlApi& api, nvmlDevice device) {
   health.retired_pages = retired_pages_of(api, device);
   query_health_fields(api, device, health);
   health.compute_mode = compute_mode_of(api, device);
-  const auto persistence = at_most(query<unsigned>(api.device_get_persistence, device), 1U);
+  const auto persistence =
+      at_most(query_first<unsigned>(api, {"nvmlDeviceGetPersistenceMode"}, device), 1U);
   if (persistence) health.is_persistent = *persistence == 1;
   health.is_mig = query_is_mig(api, device);
   if (health.is_mig.value_or(false)) {
@@ -112,9 +115,19 @@ DeviceHealth query_health(const NvmlApi& api, nvmlDevice device) {
 namespace {
 
 std::optional<std::string> pci_id_of(const NvmlApi& api, nvmlDevice device) {
-  const auto pci = query<PciInfo>(api.device_get_pci, device);
+  const auto pci = query_first<PciInfo>(
+      api, {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"}, device);
   if (!pci || pci->bus > 0xFF || pci->device > 0x1F) return std::nullopt;
   return fmt::format("{:04x}:{:02x}:{:02x}.0", pci->domain, pci->bus, pci->device);
+}
+
+// The library writes the major number first.
+std::optional<std::string> compute_capability_of(const NvmlApi& api, nvmlDevice device) {
+  int major = 0;
+  const auto minor = query_first<int>(api, {"nvmlDeviceGetCudaComputeCapability"}, device, &major);
+  const auto is_possible = [](int number) { return number >= 0 && number < 100; };
+  if (!minor || major == 0 || !is_possible(major) || !is_possible(*minor)) return std::nullopt;
+  return fmt::format("{}.{}", major, *minor);
 }
 
 }  // namespace
@@ -125,8 +138,11 @@ DeviceIdentity query_identity(const NvmlApi& api, nvmlDevice device) {
   identity.uuid = query_text(api.device_get_uuid, device);
   identity.pci_id = pci_id_of(api, device);
   identity.driver = query_text(api.system_get_driver);
-  identity.power_limit_milliwatts =
-      at_most(query<unsigned>(api.device_get_power_limit, device), kMaxMilliwatts);
+  identity.compute_capability = compute_capability_of(api, device);
+  identity.power_limit_milliwatts = at_most(
+      query_first<unsigned>(
+          api, {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit"}, device),
+      kMaxMilliwatts);
   return identity;
 }
 

@@ -1,32 +1,15 @@
 #include "gpu/nvml/nvml_api.hpp"
 
-#include "gpu/symbols.hpp"
-
 #include <dlfcn.h>
-#include <initializer_list>
 
 namespace vram::gpu::nvml {
 namespace {
-
-// The newest of several names for the same.
-template <typename Function>
-void find_first(void* library, std::initializer_list<const char*> names, Function*& function) {
-  for (const char* const name : names) {
-    find(library, name, function);
-    if (function != nullptr) return;
-  }
-}
 
 void find_identity(void* library, NvmlApi& api) {
   find(library, "nvmlErrorString", api.error_string);
   find(library, "nvmlSystemGetDriverVersion", api.system_get_driver);
   find(library, "nvmlDeviceGetName", api.device_get_name);
   find(library, "nvmlDeviceGetUUID", api.device_get_uuid);
-  find_first(library,
-             {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"},
-             api.device_get_pci);
-  find_first(library, {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit"},
-             api.device_get_power_limit);
 }
 
 void find_figures(void* library, NvmlApi& api) {
@@ -37,10 +20,8 @@ void find_figures(void* library, NvmlApi& api) {
   find(library, "nvmlDeviceGetTemperatureV", api.device_get_temperature_v);
   find(library, "nvmlDeviceGetClockInfo", api.device_get_clock);
   find(library, "nvmlDeviceGetPowerUsage", api.device_get_power);
-  find_first(
-      library,
-      {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
-      api.device_get_throttle_reasons);
+  api.device_get_throttle_reasons = api.find_first<NvmlApi::Of<uint64_t*>>(
+      {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
   find(library, "nvmlDeviceGetFieldValues", api.device_get_fields);
 }
 
@@ -53,14 +34,9 @@ void find_gpm(void* library, NvmlApi& api) {
 }
 
 void find_health(void* library, NvmlApi& api) {
-  find(library, "nvmlDeviceGetBAR1MemoryInfo", api.device_get_bar1);
-  find(library, "nvmlDeviceGetTotalEccErrors", api.device_get_ecc);
   find(library, "nvmlDeviceGetRemappedRows", api.device_get_remapped_rows);
   find(library, "nvmlDeviceGetRetiredPages", api.device_get_retired_pages_v1);
   find(library, "nvmlDeviceGetRetiredPages_v2", api.device_get_retired_pages_v2);
-  find(library, "nvmlDeviceGetRetiredPagesPendingStatus", api.device_get_retired_pending);
-  find(library, "nvmlDeviceGetComputeMode", api.device_get_compute_mode);
-  find(library, "nvmlDeviceGetPersistenceMode", api.device_get_persistence);
   find(library, "nvmlDeviceGetMigMode", api.device_get_mig_mode);
   find(library, "nvmlDeviceGetMaxMigDeviceCount", api.device_get_max_mig_count);
   find(library, "nvmlDeviceGetMigDeviceHandleByIndex", api.device_get_mig_handle);
@@ -106,6 +82,7 @@ Result<NvmlApi> NvmlApi::load(const std::string& path) {
                 path, why == nullptr ? "no reason given" : why);
   }
   NvmlApi api;
+  api.library = library;
   find(library, "nvmlInit_v2", api.init);
   find(library, "nvmlShutdown", api.shutdown);
   find(library, "nvmlDeviceGetCount_v2", api.device_get_count);

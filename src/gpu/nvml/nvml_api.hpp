@@ -1,5 +1,6 @@
 // NvmlApi: the functions of libnvidia-ml.so.1 as a table, loaded at run time. A function that the
-// driver lacks is null, and affects only its own figure. Nvml uses it.
+// driver lacks is null, and affects only its own figure. Functions that only one seldom read figure
+// needs are not in the table: their reader finds them by name. Nvml uses it.
 //
 // Once loaded, the library stays open until the process ends. The table is immutable; it may be
 // loaded and called from any thread.
@@ -7,12 +8,16 @@
 
 #include "base/result.hpp"
 #include "gpu/nvml/nvml_types.hpp"
+#include "gpu/symbols.hpp"
 
+#include <initializer_list>
 #include <string>
 
 namespace vram::gpu::nvml {
 
 struct NvmlApi {
+  void* library = nullptr;  // its handle
+
   using ListProcesses = NvmlReturn(nvmlDevice device, unsigned* count, void* entries);
 
   // Functions of the same shape; their results are the last arguments.
@@ -33,8 +38,6 @@ struct NvmlApi {
   NvmlReturn (*system_get_driver)(char* version, unsigned capacity) = nullptr;
   TextOf* device_get_name = nullptr;
   TextOf* device_get_uuid = nullptr;
-  Of<PciInfo*>* device_get_pci = nullptr;
-  UnsignedOf* device_get_power_limit = nullptr;
 
   // Activity.
   Of<MemoryV1*>* device_get_memory_v1 = nullptr;
@@ -55,14 +58,9 @@ struct NvmlApi {
   NvmlReturn (*gpm_metrics_get)(GpmMetrics* metrics) = nullptr;
 
   // How it is doing.
-  Of<MemoryV1*>* device_get_bar1 = nullptr;
-  Of<unsigned, unsigned, uint64_t*>* device_get_ecc = nullptr;
   Of<unsigned*, unsigned*, unsigned*, unsigned*>* device_get_remapped_rows = nullptr;
   Of<unsigned, unsigned*, uint64_t*>* device_get_retired_pages_v1 = nullptr;
   Of<unsigned, unsigned*, uint64_t*, uint64_t*>* device_get_retired_pages_v2 = nullptr;
-  UnsignedOf* device_get_retired_pending = nullptr;
-  UnsignedOf* device_get_compute_mode = nullptr;
-  UnsignedOf* device_get_persistence = nullptr;
 
   // MIG.
   Of<unsigned*, unsigned*>* device_get_mig_mode = nullptr;
@@ -92,6 +90,17 @@ struct NvmlApi {
 
   // kNotFound: no such library. kUnsupported: a library that is not NVML.
   [[nodiscard]] static Result<NvmlApi> load(const std::string& path);
+
+  // Returns the first of these functions that the library has. For functions that one seldom read
+  // figure needs: they have no member above.
+  template <typename Function>
+  [[nodiscard]] Function* find_first(std::initializer_list<const char*> names) const {
+    Function* function = nullptr;
+    for (const char* const name : names) {
+      if (function == nullptr) function = symbol<Function>(library, name);
+    }
+    return function;
+  }
 
   // "GPU is lost (15)".
   [[nodiscard]] std::string name_of(NvmlReturn result) const;

@@ -2,7 +2,7 @@
 #include "base/bytes.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/nvml/nvml_events.hpp"
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 
 #include <gtest/gtest.h>
 
@@ -39,6 +39,7 @@ rows 3 1 on off
 retired 4 2 on
 compute-mode 3
 persistence on
+compute-capability 9 0
 process compute 101 200M max max 40
 process graphics 101 200M
 process mps 103 20M max max 7
@@ -112,7 +113,9 @@ TEST_P(NvmlChaosTest, WhatIsToldCanBe) {
       with_trouble += sample.trouble ? 1 : 0;
       with_traffic += sample.pcie_sent_bytes_per_second ? 1 : 0;
       expect_possible(nvml->health(index));
-      EXPECT_LE(nvml->identity(index).name.value_or("").size(), kTextBytes);
+      const DeviceIdentity identity = nvml->identity(index);
+      EXPECT_LE(identity.name.value_or("").size(), kTextBytes);
+      EXPECT_LE(identity.compute_capability.value_or("").size(), 5u);
     }
     ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
   }

@@ -1,7 +1,7 @@
 // NvmlEvents on the fake library: an event is a line "xid" that the scenario gets.
 #include "gpu/nvml/nvml_events.hpp"
 
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // What Nvml reports of machines that scenario files describe (tests/fake_nvml/README.md).
 #include "base/bytes.hpp"
 #include "gpu/nvml/nvml.hpp"
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,6 +26,7 @@ device 0
 name NVIDIA H200
 uuid GPU-0
 pci 0 0x19 0
+compute-capability 9 0
 power-limit 700000
 total 1000M
 used 300M
@@ -77,6 +78,7 @@ TEST_P(NvmlTelemetryTest, IdentityIsWhatADeviceIs) {
   EXPECT_EQ(identity.pci_id, "0000:19:00.0");
   EXPECT_EQ(identity.driver, "550.54.15");
   EXPECT_EQ(identity.power_limit_milliwatts, 700'000u);
+  EXPECT_EQ(identity.compute_capability, is_old() ? std::nullopt : std::optional("9.0"));
 }
 
 TEST_P(NvmlTelemetryTest, HealthIsHowItIsDoing) {
@@ -172,14 +174,16 @@ TEST_P(NvmlTelemetryTest, WhatADeviceDoesNotSayIsUnknown) {
   EXPECT_FALSE(health.bar1 || health.ecc_ever.corrected || health.remapped_rows ||
                health.retired_pages);
   EXPECT_FALSE(health.recovery_action || health.compute_mode || health.is_persistent);
-  EXPECT_FALSE(nvml.identity(0).pci_id);
+  const DeviceIdentity identity = nvml.identity(0);
+  EXPECT_FALSE(identity.pci_id || identity.compute_capability);
 }
 
 TEST(NvmlTelemetry, WhatCantBeIsUnknown) {
   const Scenario scenario(
       "device 0\ntotal max\nused 5M\ncelsius max\nclocks max max\nmilliwatts max\npcie max max\n"
       "utilization max 101\nthrottle max\necc max max max max\nmemory-celsius 70000\nrecovery 77\n"
-      "bar1 max max\nnvlink 0x7fffffffffffffff 1\npower-limit max\nprocess compute 1 max\n");
+      "compute-capability 9 max\nbar1 max max\nnvlink 0x7fffffffffffffff 1\npower-limit "
+      "max\nprocess compute 1 max\n");
   const Nvml nvml = Nvml::open(fake_nvml("3")).value();
   const DeviceSample sample = nvml.sample(0);
   EXPECT_FALSE(sample.memory.total_bytes || sample.memory.used_bytes || sample.memory.free_bytes);
@@ -191,7 +195,8 @@ TEST(NvmlTelemetry, WhatCantBeIsUnknown) {
   const DeviceHealth health = nvml.health(0);
   EXPECT_FALSE(health.bar1 || health.ecc_ever.corrected || health.memory_celsius);
   EXPECT_EQ(health.recovery_action, "number 77");
-  EXPECT_FALSE(nvml.identity(0).power_limit_milliwatts);
+  const DeviceIdentity identity = nvml.identity(0);
+  EXPECT_FALSE(identity.power_limit_milliwatts || identity.compute_capability);
 }
 
 TEST_P(NvmlTelemetryTest, ATickIsEightFastCallsAtMost) {

@@ -2,7 +2,7 @@
 #include "gpu/nvml/nvml.hpp"
 
 #include "base/bytes.hpp"
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 // first queries everything, the second opens GPM, the third has its first figures.
 #include "base/bytes.hpp"
 #include "gpu/nvml/nvml.hpp"
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

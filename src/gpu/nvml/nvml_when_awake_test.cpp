@@ -3,7 +3,7 @@
 #include "gpu/nvml/nvml_when_awake.hpp"
 
 #include "base/bytes.hpp"
-#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
 #include <gmock/gmock.h>

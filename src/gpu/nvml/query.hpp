@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,14 @@ template <typename Value, typename Function, typename... Args>
   Value value{};
   if (function == nullptr || function(arguments..., &value) != kSuccess) return std::nullopt;
   return value;
+}
+
+// The same of the first of these functions that the library has.
+template <typename Value, typename... Args>
+[[nodiscard]] std::optional<Value> query_first(const NvmlApi& api,
+                                               std::initializer_list<const char*> names,
+                                               nvmlDevice device, Args... arguments) {
+  return query<Value>(api.find_first<NvmlApi::Of<Args..., Value*>>(names), device, arguments...);
 }
 
 template <typename Value>

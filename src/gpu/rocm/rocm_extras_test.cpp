@@ -5,7 +5,7 @@
 #include "base/testing/paths.hpp"
 #include "base/testing/waiting.hpp"
 #include "gpu/drm/drm.hpp"
-#include "gpu/testing/fake_rocm_smi.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
 #include <gmock/gmock.h>

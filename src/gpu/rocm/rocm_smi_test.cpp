@@ -1,8 +1,7 @@
 // RocmSmi on the fake library: versions, addresses, and unknown and impossible figures.
 #include "gpu/rocm/rocm_smi.hpp"
 
-#include "gpu/testing/fake_nvml.hpp"
-#include "gpu/testing/fake_rocm_smi.hpp"
+#include "gpu/testing/fake_libraries.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

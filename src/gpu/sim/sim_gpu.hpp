@@ -3,9 +3,9 @@
 // every call moves a virtual clock by its measured cost, wrong calls are answered kInvalidValue and
 // change nothing, and calls fail on request.
 //
-//     allocator ──▶ SimGpu ──▶ faults · physical (who has how much) · mappings (what is where) ·
+//     allocator ──▶ SimGpu ──▶ Faults · physical (who has how much) · ranges (what is where) ·
 //     address_space
-//                        └──▶ costs ──▶ clock, call_stats · streams (when work ends)
+//                        └──▶ Costs ──▶ clock, CallStats · streams (when work ends)
 //
 // Sizes below the granularity: segments share pages of 2 MiB as the driver's do, everything else
 // must be a multiple. One thread at a time; allocates for each segment, handle, mapping, never for
@@ -15,24 +15,48 @@
 #include "gpu/copies.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/sim/address_space.hpp"
-#include "gpu/sim/call_stats.hpp"
-#include "gpu/sim/costs.hpp"
-#include "gpu/sim/faults.hpp"
-#include "gpu/sim/mappings.hpp"
+#include "gpu/sim/calls.hpp"
 #include "gpu/sim/physical.hpp"
-#include "gpu/sim/segments.hpp"
-#include "gpu/sim/streams.hpp"
+#include "gpu/sim/ranges.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace vram::gpu {
+
+// Streams: when the work of each stream of the simulated GPU ends, on the virtual clock. A stream
+// is known from its first use; work in one stream runs in order, streams run side by side, and the
+// default stream waits for no other. All times are the caller's clock. Not thread-safe; allocates
+// at a stream's first use and for each live event.
+class Streams {
+ public:
+  // Work that takes duration_ns, after what is queued in the stream already.
+  void enqueue(uint32_t device, StreamHandle stream, int64_t now_ns, int64_t duration_ns);
+  // Later work of the stream starts no earlier than that.
+  void hold_until(uint32_t device, StreamHandle stream, int64_t time_ns);
+  // When all that is queued now is done; now_ns or earlier is idle.
+  [[nodiscard]] int64_t idle_at(uint32_t device) const;
+  [[nodiscard]] int64_t idle_at(uint32_t device, StreamHandle stream) const;
+
+  [[nodiscard]] EventHandle record(uint32_t device, StreamHandle stream, int64_t now_ns);
+  // When the event happens; nothing where there is no such event.
+  [[nodiscard]] std::optional<int64_t> happens_at(EventHandle event) const;
+  [[nodiscard]] bool destroy(EventHandle event);
+
+ private:
+  std::map<std::pair<uint32_t, StreamHandle>, int64_t> ends_;
+  std::unordered_map<EventHandle, int64_t> events_;
+  EventHandle last_event_ = 0;
+};
 
 struct SimOptions {
   std::vector<SimDevice> devices{SimDevice{}};

@@ -1,8 +1,11 @@
-// Writers of the sequences of operations that every solver uses.
+// What every solver uses: writers of the sequences of operations, and its end, which runs the
+// operations through verify().
 #pragma once
 
 #include "plan/chain.hpp"
-#include "plan/schedule.hpp"
+#include "plan/verify.hpp"
+
+#include <string_view>
 
 namespace vram::plan {
 
@@ -25,5 +28,11 @@ inline void emit_backward(std::vector<Operation>& operations, const Chain& chain
     operations.push_back({OpKind::kFetch, stage, 0});
   operations.push_back({OpKind::kBackward, stage, 0});
 }
+
+// The schedule and its cost, within any budget. An error is a bug of the solver.
+[[nodiscard]] Result<Schedule> measured(const Chain& chain, std::string_view solver,
+                                        std::vector<Operation> operations);
+// The schedule if it fits, else an error with what it needs.
+[[nodiscard]] Result<Schedule> if_it_fits(Schedule schedule, uint64_t budget_bytes);
 
 }  // namespace vram::plan

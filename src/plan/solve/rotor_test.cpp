@@ -3,8 +3,7 @@
 #include "base/bytes.hpp"
 #include "plan/solve/solvers.hpp"
 #include "plan/testing/chains.hpp"
-#include "plan/testing/full_table.hpp"
-#include "plan/testing/search.hpp"
+#include "plan/testing/reference.hpp"
 #include "plan/verify.hpp"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "plan/chain.hpp"
-#include "plan/schedule.hpp"
+#include "plan/verify.hpp"
 
 namespace vram::plan {
 
@@ -28,5 +28,11 @@ namespace vram::plan {
 // and `slots` activations, the chain's input not among them. Requires length >= 1, and slots >= 1
 // if length > 1.
 [[nodiscard]] uint64_t revolve_runs(uint64_t length, uint64_t slots);
+
+// A lower bound on the time of every schedule within a budget, also of those that no solver here
+// considers. When the last stage's backward begins, each earlier stage either has kept what one of
+// its options keeps, or its forward will run again. Which of them may keep is a knapsack; its
+// linear relaxation bounds the time that is added. O(options * log(options)).
+[[nodiscard]] uint64_t lower_bound_ns(const Chain& chain, uint64_t budget_bytes);
 
 }  // namespace vram::plan

@@ -1,8 +1,7 @@
 #include "plan/solve/solvers.hpp"
 
-#include "plan/solve/bound.hpp"
 #include "plan/testing/chains.hpp"
-#include "plan/testing/search.hpp"
+#include "plan/testing/reference.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,8 @@
 // RandomProgram: what a correct program may do with a pool, as operations with numbers that mean
 // something only in the state that the program is in, so that any part of a program is one, too
-// (shrink.hpp). It runs on the checked GPU: every block is written when it is had and read before
-// it is freed, in streams whose work runs late, and which are captured into graphs for a while.
+// (pool_order_test.cpp shrinks it). It runs on the checked GPU: every block is written when it is
+// had and read before it is freed, in streams whose work runs late, and which are captured into
+// graphs for a while.
 #pragma once
 
 #include "base/bytes.hpp"

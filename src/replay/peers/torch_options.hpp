@@ -1,9 +1,15 @@
 // The settings of PYTORCH_CUDA_ALLOC_CONF that change what PyTorch's allocator reserves, as text
-// and as TorchSettings, both ways: from a spec, and from what a recording says. Pure.
+// and as TorchSettings, both ways: from a spec, from what a recording says, and for PyTorch to
+// read. Pure.
 #pragma once
 
 #include "replay/peers/torch_rules.hpp"
 #include "replay/registry.hpp"
+#include "replay/replay.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace vram::replay {
 
@@ -20,5 +26,15 @@ inline constexpr uint64_t kMaxSettingMebibytes = uint64_t{1} << 24;
     const trace::Trace& trace);
 // The same as values.
 [[nodiscard]] TorchSettings recorded_torch(const trace::Trace& trace);
+
+// "key:value,key:value"; empty for the default, nullopt if PyTorch cannot be configured so.
+[[nodiscard]] std::optional<std::string> pytorch_conf(const AllocatorSpec& spec);
+
+// The line for a shell that sets PyTorch so: "export PYTORCH_CUDA_ALLOC_CONF=key:value"; for the
+// defaults the line that unsets the variable.
+[[nodiscard]] std::string export_line(const AllocatorSpec& spec);
+
+// One sentence for each setting that some PyTorch versions lack, or that has a condition or a cost.
+[[nodiscard]] std::vector<std::string> setting_notes(const AllocatorSpec& spec);
 
 }  // namespace vram::replay

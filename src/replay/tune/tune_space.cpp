@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "replay/peers/torch_options.hpp"
 #include "replay/registry.hpp"
-#include "replay/tune/pytorch_conf.hpp"
 
 #include <algorithm>
 #include <bit>

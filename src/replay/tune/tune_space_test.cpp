@@ -1,8 +1,8 @@
 #include "replay/tune/tune_space.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/peers/torch_options.hpp"
 #include "replay/testing/program_builder.hpp"
-#include "replay/tune/pytorch_conf.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

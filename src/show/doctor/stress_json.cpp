@@ -1,6 +1,5 @@
-#include "show/doctor/stress_json.hpp"
-
 #include "base/json.hpp"
+#include "show/doctor/stress.hpp"
 
 #include <fmt/format.h>
 

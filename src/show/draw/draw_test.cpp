@@ -1,5 +1,4 @@
 #include "base/text.hpp"
-#include "show/draw/bar.hpp"
 #include "show/draw/line.hpp"
 #include "show/draw/plot.hpp"
 #include "show/draw/table.hpp"

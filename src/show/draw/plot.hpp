@@ -1,6 +1,5 @@
-// The timeline as an area chart of block characters: memory in use solid, memory reserved beyond it
-// shaded, an axis of bytes at the left, one of time below, marks above. A pure function of its
-// input.
+// Drawings of block characters: bars and sparklines one line high, and the timeline as an area
+// chart. Pure functions of their input.
 #pragma once
 
 #include "show/draw/line.hpp"
@@ -11,6 +10,25 @@
 #include <vector>
 
 namespace vram::show {
+
+// `share` of `columns`, from the left, to an eighth of a column. At least a sliver when the share
+// is above 0.
+[[nodiscard]] std::string share_bar(double share, int columns);
+
+struct BarPart {
+  uint64_t bytes = 0;
+  std::string glyph;  // one column wide
+  Style style = Style::kPlain;
+};
+
+// Parts of a whole side by side, in columns that always add up to `columns`; parts too small for
+// one column are left out.
+[[nodiscard]] Line stacked_bar(std::span<const BarPart> parts, int columns);
+
+// The shape of a few numbers in one line of text: one character for each value, or for the maximum
+// of adjacent values if there are more than `columns`. The smallest value is the lowest block;
+// values within 1 % are drawn flat, since their differences are noise.
+[[nodiscard]] std::string sparkline(std::span<const uint64_t> values, int columns);
 
 // Round numbers along an axis, with their units.
 

@@ -20,6 +20,7 @@ TEST(StatusJson, CarriesDevicesAndProcesses) {
   ASSERT_EQ(json["devices"].size(), 8U);
   const Json& device = json["devices"][7];
   EXPECT_EQ(device["vendor"], "nvidia");
+  EXPECT_EQ(device["compute_capability"], "9.0");
   EXPECT_EQ(device["memory"]["used_bytes"], (92 + 21) * kGiB);
   EXPECT_EQ(device["memory"]["reserved_bytes"], 512 * kMiB);
   EXPECT_EQ(device["process_count"], 2);

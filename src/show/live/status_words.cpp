@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "show/draw/bar.hpp"
+#include "show/draw/plot.hpp"
 
 #include <fmt/format.h>
 

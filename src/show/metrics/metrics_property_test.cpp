@@ -2,8 +2,8 @@
 // device has.
 #include "base/testing/hostile_text.hpp"
 #include "show/metrics/metrics.hpp"
-#include "show/testing/full_snapshot.hpp"
 #include "show/testing/parsed_metrics.hpp"
+#include "show/testing/sample_snapshot.hpp"
 
 #include <gtest/gtest.h>
 

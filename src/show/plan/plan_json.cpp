@@ -1,7 +1,6 @@
-#include "show/plan/plan_json.hpp"
-
 #include "base/json.hpp"
 #include "plan/regions.hpp"
+#include "show/plan/plan.hpp"
 
 #include <utility>
 

@@ -1,10 +1,9 @@
-#include "show/plan/plan_text.hpp"
-
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "plan/regions.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
+#include "show/plan/plan.hpp"
 
 #include <fmt/format.h>
 

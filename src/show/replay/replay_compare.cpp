@@ -1,10 +1,9 @@
-#include "show/replay/replay_compare.hpp"
 
 #include "base/bytes.hpp"
 #include "replay/fidelity.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
-#include "show/replay/replay_subject.hpp"
+#include "show/replay/replay_parts.hpp"
 
 #include <fmt/format.h>
 

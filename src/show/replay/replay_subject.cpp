@@ -1,8 +1,7 @@
-#include "show/replay/replay_subject.hpp"
-
 #include "base/bytes.hpp"
 #include "show/names.hpp"
-#include "show/report/origin.hpp"
+#include "show/replay/replay_parts.hpp"
+#include "show/report/report_text.hpp"
 
 #include <fmt/format.h>
 

@@ -8,8 +8,7 @@
 #include "show/draw/plot.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
-#include "show/replay/replay_compare.hpp"
-#include "show/replay/replay_subject.hpp"
+#include "show/replay/replay_parts.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "show/replay/replay_text.hpp"
 
 #include "base/text.hpp"
-#include "show/replay/replay_compare.hpp"
+#include "show/replay/replay_parts.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_replay.hpp"
 

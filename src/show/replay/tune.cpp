@@ -3,14 +3,13 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "replay/tune/pytorch_conf.hpp"
-#include "show/draw/bar.hpp"
+#include "replay/peers/torch_options.hpp"
 #include "show/draw/page.hpp"
+#include "show/draw/plot.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
 #include "show/replay/replay_json.hpp"
-#include "show/replay/replay_subject.hpp"
-#include "show/replay/tune_answer.hpp"
+#include "show/replay/replay_parts.hpp"
 #include "show/report/report_json.hpp"
 
 #include <fmt/format.h>

@@ -3,8 +3,7 @@
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"
 #include "base/text.hpp"
-#include "replay/tune/pytorch_conf.hpp"
-#include "show/replay/tune_answer.hpp"
+#include "replay/peers/torch_options.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_replay.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "show/draw/bar.hpp"
+#include "show/draw/plot.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
 

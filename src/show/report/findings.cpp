@@ -3,7 +3,7 @@
 #include "base/text.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
-#include "show/replay/replay_subject.hpp"
+#include "show/replay/replay_parts.hpp"
 #include "show/report/report_text.hpp"
 
 #include <fmt/format.h>

@@ -1,10 +1,20 @@
 #include "show/report/report_text.hpp"
 
+#include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "base/text.hpp"
+#include "base/time.hpp"
 #include "show/draw/page.hpp"
+#include "show/draw/table.hpp"
+#include "show/names.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <ctime>
+#include <span>
 
 namespace vram::show {
 namespace {
@@ -26,6 +36,66 @@ Page drawn(const explain::Report& report, const TextOptions& options, const Deta
   }
   draw_left_out(page);
   return page;
+}
+
+using explain::Clock;
+using explain::Confidence;
+using explain::DeviceReport;
+
+std::string span_text(const Subject& subject) {
+  const DeviceReport& device = subject.device;
+  if (subject.report.clock == Clock::kEventIndex) return "recorded without a clock";
+  const auto seconds = static_cast<std::time_t>(device.begin_unix_ns / kSignedSecondNs);
+  std::string text = format_duration_ns(device.duration_ns);
+  if (seconds > 0) text += fmt::format(" from {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+  return text;
+}
+
+std::string steps_text(const explain::Steps& steps) {
+  switch (steps.source) {
+    case explain::StepSource::kNone:
+      return "no steps found";
+    case explain::StepSource::kAnnotations:
+      return counted(steps.steps.size(), "annotated step");
+    case explain::StepSource::kRepetition:
+      return counted(steps.steps.size(), "step") + " found by repetition";
+  }
+  return "";
+}
+
+Line confidence_line(const explain::Verdict& verdict) {
+  Line line;
+  switch (verdict.confidence) {
+    case Confidence::kExact:
+    case Confidence::kConsistent:
+      line.add("✔ ", Style::kGood);
+      break;
+    case Confidence::kUnchecked:
+      line.add("· ", Style::kFaint);
+      break;
+    default:
+      line.add("✖ ", Style::kWarning);
+  }
+  return line;
+}
+
+std::string truncated_text(uint64_t byte) {
+  return fmt::format("the file is cut off at byte {}; what was whole before it is shown",
+                     format_count(byte));
+}
+
+void draw_confidence(const explain::Report& report, const explain::Verdict& verdict, Page& page) {
+  std::string text(phrase(verdict.confidence));
+  if (verdict.confidence == Confidence::kTruncated && report.truncated_at_byte) {
+    text = truncated_text(*report.truncated_at_byte);
+  }
+  if (!verdict.detail.empty()) text += " · " + printable(verdict.detail);
+  if (verdict.before_recording_count > 0) {
+    text += fmt::format(" · {} in {} alive before the recording began",
+                        format_bytes(verdict.before_recording_bytes),
+                        counted(verdict.before_recording_count, "block"));
+  }
+  page.paragraph(confidence_line(verdict), text);
 }
 
 }  // namespace
@@ -67,5 +137,60 @@ constexpr auto kReductions = std::to_array<Reduction>(
 }  // namespace
 
 std::span<void (*const)(Detail&)> reductions() { return kReductions; }
+
+void draw_origin(const Subject& subject, Page& page) {
+  const explain::Report& report = subject.report;
+  draw_file(report.path, report.format, report.file_bytes, page);
+  const DeviceReport& device = subject.device;
+  page.paragraph(Line(), fmt::format("{} · {} · {} · {}", device_name(device), span_text(subject),
+                                     counted(device.events, "event"), steps_text(device.steps)));
+  // The verdict says it too, unless it has something worse to say.
+  if (report.truncated_at_byte && device.verdict.confidence != Confidence::kTruncated) {
+    page.paragraph(Line("✖ ", Style::kWarning), truncated_text(*report.truncated_at_byte));
+  }
+  draw_confidence(report, device.verdict, page);
+}
+
+void draw_devices(const Subject& subject, Page& page) {
+  if (subject.report.devices.size() < 2) return;
+  const auto gpus = std::ranges::count(subject.report.devices, false, &DeviceReport::is_host);
+  page.heading("DEVICES", fmt::format("{} is shown below{}", device_name(subject.device),
+                                      gpus > 1 ? "; --device N shows another" : ""));
+  Table table({{},
+               {.align = Align::kRight, .may_go = true},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight}});
+  table.add_row({Line(), Line("events", Style::kFaint), Line("requested", Style::kFaint),
+                 Line("reserved", Style::kFaint), Line("utilization", Style::kFaint)});
+  const auto& devices = subject.report.devices;
+  for (const DeviceReport& device :
+       std::span(devices).first(std::min(devices.size(), subject.detail.devices))) {
+    const Style style = &device == &subject.device ? Style::kStrong : Style::kPlain;
+    const uint64_t requested = device.peak.requested.totals.requested_bytes;
+    const uint64_t reserved = device.peak.reserved.totals.reserved_bytes;
+    table.add_row({Line(device_name(device), style), Line(format_count(device.events)),
+                   Line(format_bytes(requested), style), Line(format_bytes(reserved), style),
+                   Line(format_share(requested, reserved))});
+  }
+  page.add(table.draw(2, page.columns()));
+  if (devices.size() > subject.detail.devices)
+    page.leave_out(counted(devices.size() - subject.detail.devices, "device"));
+}
+
+void draw_file(const std::string& path, const std::string& format, uint64_t file_bytes,
+               Page& page) {
+  const Line name(printable(path), Style::kStrong);
+  std::string about = printable(format);
+  if (file_bytes > 0) about += ", " + format_bytes(file_bytes);  // unknown of a pipe
+  Line line = name;
+  line.add("  ").add(about, Style::kFaint);
+  if (line.width() <= page.columns()) {
+    page.add(std::move(line));
+  } else {
+    page.add(name.without_front(page.columns()));
+    page.paragraph(Line(), about, Style::kFaint);
+  }
+}
 
 }  // namespace vram::show

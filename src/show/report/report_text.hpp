@@ -6,6 +6,7 @@
 #include "show/draw/page.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
@@ -66,5 +67,9 @@ void draw_at(const Subject& subject, Page& page);          // the requested mome
 void draw_findings(const Subject& subject, Page& page);    // what to do
 void draw_notes(const Subject& subject, Page& page);       // what the reader left out
 void draw_left_out(Page& page);                            // what --full adds
+
+// The line that every screen about a recording begins with: the path, with its format on the same
+// line if it fits, else below.
+void draw_file(const std::string& path, const std::string& format, uint64_t file_bytes, Page& page);
 
 }  // namespace vram::show

@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "show/draw/bar.hpp"
 #include "show/draw/plot.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"

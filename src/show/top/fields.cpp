@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
-#include "show/draw/bar.hpp"
+#include "show/draw/plot.hpp"
 #include "show/live/status_words.hpp"
 
 #include <algorithm>

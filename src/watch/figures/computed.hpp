@@ -1,4 +1,5 @@
-// Figures that no single member holds: they are computed from several members, or have several
+// What the tables of figures share: paths into a device, the kinds of objects in its JSON, and the
+// figures that no single member holds: they are computed from several members, or have several
 // series. Pure functions.
 #pragma once
 
@@ -10,6 +11,27 @@
 #include <vector>
 
 namespace vram::watch::figures {
+
+using gpu::DeviceHealth;
+using gpu::DeviceIdentity;
+using gpu::DeviceMemory;
+using gpu::DeviceSample;
+using gpu::EccCounts;
+using gpu::MigInstance;
+using gpu::RemappedRows;
+using gpu::RetiredPages;
+
+template <auto... Path>
+inline constexpr auto kIdentity = kRead<&Device::identity, Path...>;
+template <auto... Path>
+inline constexpr auto kSample = kRead<&Device::sample, Path...>;
+template <auto... Path>
+inline constexpr auto kHealth = kRead<&Device::health, Path...>;
+
+inline constexpr ObjectType kMemoryType{
+    .name = "memory",
+    .schema = "Memory",
+    .description = "In bytes; if all four are known, total = used + reserved + free."};
 
 // By the number of gpu::Vendor.
 inline constexpr std::array<std::string_view, 4> kVendors{"nvidia", "amd", "intel", "simulated"};

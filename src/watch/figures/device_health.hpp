@@ -3,7 +3,6 @@
 #pragma once
 
 #include "watch/figures/computed.hpp"
-#include "watch/figures/parts.hpp"
 
 #include <array>
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "watch/figures/computed.hpp"
-#include "watch/figures/parts.hpp"
 
 #include <array>
 
@@ -44,6 +43,10 @@ inline constexpr auto kIdentityFigures = std::to_array<Figure<Device>>({
      .value = kIdentity<&DeviceIdentity::driver>,
      .meaning = "the driver's version",
      .detail = {.section = Section::kIdentity, .name = "driver"}},
+    {.key = "compute_capability",
+     .value = kIdentity<&DeviceIdentity::compute_capability>,
+     .meaning = "CUDA's compute capability of the device, such as `\"9.0\"`",
+     .detail = {.section = Section::kIdentity, .name = "compute capability", .is_optional = true}},
     {.key = "numa_node",
      .value = kIdentity<&DeviceIdentity::numa_node>,
      .meaning = "the NUMA node that it is nearest to",

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/memory.hpp"
-#include "trace/import/pickle/salvage.hpp"
+#include "trace/import/pickle/open_containers.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -22,6 +22,41 @@ T load(const uint8_t* at) {
 }
 
 constexpr uint64_t kFreeCells = uint64_t{1} << 20;  // what a small file may use
+
+struct Row {
+  uint8_t byte;
+  RefusedOpcode opcode;
+};
+
+constexpr std::array kRefused = {
+    Row{'c', {"GLOBAL", Refusal::kCode}},
+    Row{0x93, {"STACK_GLOBAL", Refusal::kCode}},
+    Row{'R', {"REDUCE", Refusal::kCode}},
+    Row{'b', {"BUILD", Refusal::kCode}},
+    Row{'i', {"INST", Refusal::kCode}},
+    Row{'o', {"OBJ", Refusal::kCode}},
+    Row{0x81, {"NEWOBJ", Refusal::kCode}},
+    Row{0x92, {"NEWOBJ_EX", Refusal::kCode}},
+    Row{0x82, {"EXT1", Refusal::kCode}},
+    Row{0x83, {"EXT2", Refusal::kCode}},
+    Row{0x84, {"EXT4", Refusal::kCode}},
+    Row{'P', {"PERSID", Refusal::kCode}},
+    Row{'Q', {"BINPERSID", Refusal::kCode}},
+    Row{0x97, {"NEXT_BUFFER", Refusal::kCode}},
+    Row{0x98, {"READONLY_BUFFER", Refusal::kCode}},
+    Row{'F', {"FLOAT", Refusal::kText}},
+    Row{'I', {"INT", Refusal::kText}},
+    Row{'L', {"LONG", Refusal::kText}},
+    Row{'S', {"STRING", Refusal::kText}},
+    Row{'V', {"UNICODE", Refusal::kText}},
+    Row{'d', {"DICT", Refusal::kText}},
+    Row{'l', {"LIST", Refusal::kText}},
+    Row{'g', {"GET", Refusal::kText}},
+    Row{'p', {"PUT", Refusal::kText}},
+    Row{0x8f, {"EMPTY_SET", Refusal::kSet}},
+    Row{0x90, {"ADDITEMS", Refusal::kSet}},
+    Row{0x91, {"FROZENSET", Refusal::kSet}},
+};
 
 }  // namespace
 
@@ -240,6 +275,13 @@ bool Machine::append_items(size_t first_item) {
   sink_.append(OpenContainers::slot_of(target), stack_.from(first_item));
   stack_.truncate(first_item);
   return true;
+}
+
+RefusedOpcode refused_opcode(uint8_t byte) {
+  for (const Row& row : kRefused) {
+    if (row.byte == byte) return row.opcode;
+  }
+  return {};
 }
 
 }  // namespace vram::trace::pickle

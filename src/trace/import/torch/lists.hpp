@@ -6,7 +6,7 @@
 #include "base/pod_vector.hpp"
 #include "trace/import/pickle/sink.hpp"
 #include "trace/import/torch/collected.hpp"
-#include "trace/import/torch/stacks.hpp"
+#include "trace/import/torch/names.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,10 +1,75 @@
 #include "trace/import/torch/names.hpp"
 
+#include "base/text.hpp"
+
 #include <fmt/format.h>
 
 #include <vector>
 
 namespace vram::trace::torch {
+
+using pickle::Kind;
+using pickle::Value;
+
+namespace {
+
+// A Python frame without a line number comes as 2^64 − 1, some as −1.
+uint32_t line_of(const Value& value) {
+  if (value.kind() != Kind::kInt) return 0;
+  const int64_t line = value.integer();
+  return line > 0 && line < 0xffffffff ? static_cast<uint32_t>(line) : 0;
+}
+
+}  // namespace
+
+Value Stacks::end_frame(const Dict& dict) {
+  if (!dict.others.empty()) note_unknown_keys(all_, dict, "a frame");
+  Frame frame;
+  frame.function = all_.string_of(dict.get(kName));
+  const Value file = dict.get(kFilename);
+  const bool no_file = file.kind() == Kind::kText && file.payload() == kWordNoFile;
+  if (!no_file) frame.file = all_.string_of(file);
+  frame.line = line_of(dict.get(kLine));
+  if (dict.has(kFxNodeName) || dict.has(kFxNodeOp)) {
+    const auto part = [&](Key key) {
+      const StringId text = all_.string_of(dict.get(key));
+      return limit_bytes(tables_.strings[text], kMaxNameBytes);
+    };
+    frame.fx_node = tables_.strings.intern(
+        fmt::format("{} ({} {})", part(kFxNodeName), part(kFxNodeOp), part(kFxNodeTarget)));
+  }
+  frame.fx_trace = all_.string_of(dict.get(kFxOriginalTrace));
+  return record(kFrame, tables_.frames.intern(frame));
+}
+
+FrameId Stacks::frame_of(const Value& text) {
+  Frame frame;
+  frame.function = all_.string_of(text);
+  return tables_.frames.intern(frame);
+}
+
+StackId Stacks::intern(std::span<const FrameId> frames) {
+  constexpr uint64_t kTableBytes = 24;
+  const size_t known = tables_.stacks.size();
+  const StackId id = tables_.stacks.intern(frames);
+  if (tables_.stacks.size() != known) bytes_ += frames.size_bytes() + kTableBytes;
+  all_.trace.has_stacks = all_.trace.has_stacks || id != 0;
+  return id;
+}
+
+// Up to 2.0, C++ frames came in a list of their own; they are the inner ones.
+StackId Stacks::stack_of_frames(const Dict& dict) {
+  const StackId frames = stack_of(dict.get(kFrames));
+  if (!dict.has(kCppFrames)) return frames;
+  const StackId cpp = stack_of(dict.fields[kCppFrames]);
+  if (cpp == 0 || frames == 0) return cpp + frames;
+  std::vector<FrameId> all;
+  for (const StackId stack : {cpp, frames}) {
+    const std::span<const FrameId> part = tables_.stacks[stack];
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return intern(all);
+}
 
 using pickle::Kind;
 using pickle::Value;

@@ -2,23 +2,20 @@
 // kind make its record. Keys may come in any order, records in any order; unknown ones are counted
 // and left out.
 //
-//     pickle machine ──▶ SnapshotSink ──▶ lists      stacks, ranges of records, scalars
-//                                     ──▶ stacks     frames and stacks
-//                                     ──▶ entries    events (in Trace::events), annotations
-//                                     ──▶ state      segments, blocks
-//                          names: streams, pools, contexts ──▶ Collected
+//     pickle machine ──▶ SnapshotSink ──▶ Lists      stacks, ranges of records, scalars
+//                                     ──▶ Stacks     frames and stacks
+//                                     ──▶ Entries    events (in Trace::events), annotations
+//                                     ──▶ EndState   segments, blocks
+//                          Names: streams, pools, contexts ──▶ Collected
 //
 // Use it from one thread; makes no allocation for an event, except for growing arrays.
 #pragma once
 
 #include "trace/import/pickle/sink.hpp"
 #include "trace/import/torch/collected.hpp"
-#include "trace/import/torch/dict.hpp"
-#include "trace/import/torch/entries.hpp"
 #include "trace/import/torch/lists.hpp"
 #include "trace/import/torch/names.hpp"
-#include "trace/import/torch/stacks.hpp"
-#include "trace/import/torch/state.hpp"
+#include "trace/import/torch/records.hpp"
 
 #include <array>
 #include <cstdint>

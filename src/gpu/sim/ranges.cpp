@@ -1,0 +1,177 @@
+#include "gpu/sim/ranges.hpp"
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace vram::gpu {
+namespace {
+
+constexpr uint64_t aligned(uint64_t bytes) { return round_up(bytes, kSegmentAlignmentBytes); }
+
+// First-fit among the tenants of a shared page; false where it has no room.
+bool add_tenant(Segments::Pages& pages, Address start, uint64_t bytes, Address* address) {
+  Address at = start;
+  auto it = pages.tenants.begin();
+  while (it != pages.tenants.end() && it->address - at < bytes) {
+    at = aligned(it->address + it->bytes);
+    ++it;
+  }
+  const Address end = start + pages.bytes;
+  if (it == pages.tenants.end() && (at > end || end - at < bytes)) return false;
+  pages.tenants.insert(it, {at, bytes});
+  *address = at;
+  return true;
+}
+
+}  // namespace
+
+Address Segments::take_shared(uint32_t device, uint64_t bytes) {
+  Address address = 0;
+  for (auto& [start, pages] : pages_) {
+    if (!pages.shared || pages.device != device) continue;
+    if (!add_tenant(pages, start, bytes, &address)) continue;
+    if (pages.backing.exists()) pages.backing.poison(address - start, bytes);
+    break;
+  }
+  return address;
+}
+
+const Segments::Pages* Segments::find(Address address, Address* start) const {
+  Tenant tenant;
+  const Pages* pages = find_inside(address, start, &tenant);
+  return pages != nullptr && tenant.address == address ? pages : nullptr;
+}
+
+bool Segments::drop(Address address) {
+  const auto it = std::prev(pages_.upper_bound(address));
+  const size_t erased =
+      std::erase_if(it->second.tenants, [&](const Tenant& t) { return t.address == address; });
+  VRAM_CHECK(erased == 1);
+  if (!it->second.tenants.empty()) return false;
+  pages_.erase(it);
+  return true;
+}
+
+const Segments::Pages* Segments::find_inside(Address address, Address* start,
+                                             Tenant* tenant) const {
+  const auto next = pages_.upper_bound(address);
+  if (next == pages_.begin()) return nullptr;
+  const auto& [at, pages] = *std::prev(next);
+  for (const Tenant& t : pages.tenants) {
+    if (t.address > address || address - t.address >= t.bytes) continue;
+    *start = at;
+    *tenant = t;
+    return &pages;
+  }
+  return nullptr;
+}
+
+uint64_t Segments::page_bytes(uint32_t device) const {
+  uint64_t sum = 0;
+  for (const auto& [start, pages] : pages_) sum += pages.device == device ? pages.bytes : 0;
+  return sum;
+}
+
+bool Segments::validate(std::string* why) const {
+  const char* wrong = nullptr;
+  Address end = 0;
+  for (const auto& [start, pages] : pages_) {
+    if (start < end) wrong = "two segments' pages overlap";
+    end = start + pages.bytes;
+    if (pages.tenants.empty()) wrong = "pages without a segment";
+    if (!pages.shared && pages.tenants.size() > 1) wrong = "pages of one segment hold another";
+    Address tenant_end = start;
+    for (const Tenant& t : pages.tenants) {
+      if (t.address < tenant_end) wrong = "two segments overlap";
+      tenant_end = t.address + t.bytes;
+    }
+    if (tenant_end > end) wrong = "a segment leaves its pages";
+  }
+  if (wrong != nullptr && why != nullptr) *why = wrong;
+  return wrong == nullptr;
+}
+
+bool Mappings::Mapping::is_visible_to(uint32_t device) const {
+  return std::find(devices.begin(), devices.end(), device) != devices.end();
+}
+
+bool Mappings::can_unreserve(Address address, uint64_t bytes) const {
+  const auto it = reservations_.find(address);
+  return it != reservations_.end() && it->second == bytes && !touches_mapping(address, bytes);
+}
+
+bool Mappings::can_map(Address address, uint64_t bytes) const {
+  return is_reserved(address, bytes) && !touches_mapping(address, bytes);
+}
+
+void Mappings::map(Address address, uint64_t bytes, Handle handle) {
+  mappings_[address] = Mapping{bytes, handle, {}};
+}
+
+bool Mappings::is_whole(Address address, uint64_t bytes) const {
+  if (bytes == 0 || bytes > ~address) return false;
+  const Address end = address + bytes;
+  Address at = address;
+  for (auto it = mappings_.find(address); at < end; ++it) {
+    if (it == mappings_.end() || it->first != at) return false;
+    at += it->second.bytes;
+  }
+  return at == end;
+}
+
+void Mappings::set_access(Address address, uint64_t bytes, uint32_t device) {
+  const auto end = mappings_.lower_bound(address + bytes);
+  for (auto it = mappings_.lower_bound(address); it != end; ++it) {
+    if (!it->second.is_visible_to(device)) it->second.devices.push_back(device);
+  }
+}
+
+void Mappings::unmap(Address address, uint64_t bytes) {
+  mappings_.erase(mappings_.lower_bound(address), mappings_.lower_bound(address + bytes));
+}
+
+const Mappings::Mapping* Mappings::find(Address address, Address* start) const {
+  const auto next = mappings_.upper_bound(address);
+  if (next == mappings_.begin()) return nullptr;
+  const auto& [at, mapping] = *std::prev(next);
+  if (address - at >= mapping.bytes) return nullptr;
+  *start = at;
+  return &mapping;
+}
+
+bool Mappings::touches_mapping(Address address, uint64_t bytes) const {
+  const auto next = mappings_.lower_bound(address);
+  if (next != mappings_.end() && next->first < address + bytes) return true;
+  if (next == mappings_.begin()) return false;
+  const auto& [at, mapping] = *std::prev(next);
+  return at + mapping.bytes > address;
+}
+
+bool Mappings::is_reserved(Address address, uint64_t bytes) const {
+  const auto next = reservations_.upper_bound(address);
+  if (next == reservations_.begin()) return false;
+  const auto& [at, reserved] = *std::prev(next);
+  return address - at < reserved && bytes <= reserved - (address - at);
+}
+
+bool Mappings::validate(std::string* why) const {
+  Address end = 0;
+  const char* wrong = nullptr;
+  for (const auto& [address, bytes] : reservations_) {
+    if (address < end) wrong = "two reservations overlap";
+    end = address + bytes;
+  }
+  end = 0;
+  for (const auto& [address, mapping] : mappings_) {
+    if (address < end) wrong = "two mappings overlap";
+    end = address + mapping.bytes;
+    if (!is_reserved(address, mapping.bytes)) wrong = "a mapping leaves its reservation";
+  }
+  if (wrong != nullptr && why != nullptr) *why = wrong;
+  return wrong == nullptr;
+}
+
+}  // namespace vram::gpu

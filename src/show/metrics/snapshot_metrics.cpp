@@ -1,0 +1,221 @@
+// Devices and their MIG instances; processes on the devices: each of the largest, and sums that
+// need no series of each. See parts.hpp.
+#include "show/live/status_words.hpp"
+#include "show/metrics/figure_series.hpp"
+#include "show/metrics/parts.hpp"
+#include "watch/bounds.hpp"
+#include "watch/sources.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace vram::show::metrics {
+
+std::vector<Labels> device_labels(const watch::Snapshot& snapshot) {
+  std::vector<Labels> devices;
+  std::set<std::string> taken;
+  for (const watch::Device& device : snapshot.devices) {
+    std::string key = watch::key_of(device.identity);
+    if (key.empty()) key = fmt::format("device-{}", devices.size());
+    Labels labels = Labels().with("uuid", key);
+    while (!taken.insert(labels.text()).second) {
+      key = fmt::format("{}#{}", devices.size(), key);  // in front: long values lose their end
+      labels = Labels().with("uuid", key);
+    }
+    devices.push_back(std::move(labels));
+  }
+  return devices;
+}
+
+double seconds_of(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+void add_device(const watch::Device& device, const Labels& labels, Families& families) {
+  add_figures(device, std::nullopt, labels, families);
+}
+
+void add_mig(const watch::Device& device, const Labels& labels, Families& families) {
+  for (const gpu::MigInstance& instance : device.health.mig_instances)
+    add_figures(instance, device.sample.memory.total_bytes,
+                labels.with("gi", std::to_string(instance.gpu_instance)), families);
+}
+
+namespace {
+
+using enum watch::figures::Kind;
+using Bytes = std::optional<uint64_t>;
+
+// Of nothing it is 0, and with one part unknown it is unknown.
+struct Sum {
+  Bytes bytes = 0;
+  void add(const Bytes& part) { bytes = watch::plus(bytes, part); }
+};
+
+Bytes total_of(const watch::Snapshot& snapshot, const watch::Use& use) {
+  return snapshot.devices[use.device].sample.memory.total_bytes;
+}
+
+template <typename Visit>
+void for_each_use(const watch::Snapshot& snapshot, const watch::Process& process, Visit visit) {
+  for (const watch::Use& use : process.uses) {
+    if (use.device < snapshot.devices.size()) visit(use);
+  }
+}
+
+// What the allocators of a device's processes say, together.
+struct AllocatorSums {
+  Sum allocated;
+  Sum reserved;
+  Sum cached;
+};
+
+void add_allocators(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+                    Families& families) {
+  std::map<uint32_t, AllocatorSums> sums;
+  for (const watch::Process& process : snapshot.processes) {
+    for_each_use(snapshot, process, [&](const watch::Use& use) {
+      if (!use.allocator) return;
+      AllocatorSums& sum = sums[use.device];
+      sum.allocated.add(use.allocator->allocated_bytes);
+      sum.reserved.add(use.allocator->reserved_bytes);
+      sum.cached.add(use.allocator->cached_bytes);
+    });
+  }
+  for (const auto& [place, sum] : sums) {
+    const Labels& labels = devices[place];
+    const Bytes limit = snapshot.devices[place].sample.memory.total_bytes;
+    families.add({"vram_gpu_allocator_allocated_bytes", kGauge,
+                  "In tensors, over all processes that say so: the board."},
+                 labels, watch::at_most(sum.allocated.bytes, limit));
+    families.add({"vram_gpu_allocator_reserved_bytes", kGauge,
+                  "Taken from the driver by allocators, over all processes that say so: the "
+                  "board."},
+                 labels, watch::at_most(sum.reserved.bytes, limit));
+    families.add({"vram_gpu_allocator_cached_bytes", kGauge,
+                  "Reserved by allocators and in no tensor, which a cleaning could give back, "
+                  "over all processes that say so: the board."},
+                 labels, watch::at_most(sum.cached.bytes, limit));
+  }
+}
+
+void add_pods(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+              Families& families) {
+  struct PodSum {
+    Sum used;
+    const watch::Pod* pod = nullptr;
+  };
+  std::map<std::pair<uint32_t, std::string>, PodSum> sums;
+  for (const watch::Process& process : snapshot.processes) {
+    for_each_use(snapshot, process, [&](const watch::Use& use) {
+      if (!process.facts->pod) return;
+      PodSum& sum = sums[{use.device, process.facts->pod->uid}];
+      sum.used.add(use.process.used_bytes);
+      const bool is_named = sum.pod != nullptr && sum.pod->name.has_value();
+      if (!is_named) sum.pod = &*process.facts->pod;
+    });
+  }
+  for (const auto& [key, sum] : sums) {
+    const Labels labels = devices[key.first]
+                              .with("namespace", sum.pod->space.value_or(""))
+                              .with("pod", sum.pod->name.value_or(""))
+                              .with("pod_uid", sum.pod->uid);
+    families.add(
+        {"vram_pod_memory_used_bytes", kGauge,
+         "Memory of a pod's processes on the GPU: the driver's figures, summed by "
+         "control group. A GPU that pods share has a series for each."},
+        labels,
+        watch::at_most(sum.used.bytes, snapshot.devices[key.first].sample.memory.total_bytes));
+  }
+}
+
+void add_hidden(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+                Families& families) {
+  std::vector<Sum> sums(devices.size());
+  for (const watch::Process& process : snapshot.processes) {
+    if (is_visible(*process.facts)) continue;
+    for_each_use(snapshot, process,
+                 [&](const watch::Use& use) { sums[use.device].add(use.process.used_bytes); });
+  }
+  for (size_t place = 0; place < devices.size(); ++place) {
+    const gpu::DeviceSample& sample = snapshot.devices[place].sample;
+    if (!sample.processes) continue;
+    families.add({"vram_gpu_hidden_process_memory_bytes", kGauge,
+                  "Memory of processes that the driver names and /proc does not have: gone, or "
+                  "in another pid namespace."},
+                 devices[place], watch::at_most(sums[place].bytes, sample.memory.total_bytes));
+  }
+}
+
+Labels instance_labels(const gpu::DeviceProcess& process, const Labels& labels) {
+  const auto text = [](const std::optional<uint32_t>& number) {
+    return number ? std::to_string(*number) : "";
+  };
+  return labels.with("pid", std::to_string(process.pid))
+      .with("gi", text(process.gpu_instance))
+      .with("ci", text(process.compute_instance));
+}
+
+// The largest first; the pid decides between equals, so that series don't come and go.
+std::vector<const watch::Process*> by_memory(const watch::Snapshot& snapshot) {
+  std::vector<std::pair<uint64_t, const watch::Process*>> ranked;
+  for (const watch::Process& process : snapshot.processes) {
+    uint64_t bytes = 0;
+    for_each_use(snapshot, process, [&](const watch::Use& use) {
+      const Bytes used = watch::at_most(use.process.used_bytes, total_of(snapshot, use));
+      bytes = watch::plus(bytes, used.value_or(0)).value_or(bytes);
+    });
+    ranked.emplace_back(bytes, &process);
+  }
+  std::ranges::sort(ranked, [](const auto& a, const auto& b) {
+    return std::tuple(b.first, a.second->facts->pid) < std::tuple(a.first, b.second->facts->pid);
+  });
+  std::vector<const watch::Process*> processes;
+  for (const auto& entry : ranked) processes.push_back(entry.second);
+  return processes;
+}
+
+void add_process(const watch::Snapshot& snapshot, const watch::Process& process,
+                 const std::vector<Labels>& devices, Families& families) {
+  const Labels pid = Labels().with("pid", std::to_string(process.facts->pid));
+  add_figures(process, std::nullopt, pid, families);
+  for_each_use(snapshot, process, [&](const watch::Use& use) {
+    add_figures(use, total_of(snapshot, use), instance_labels(use.process, devices[use.device]),
+                families);
+  });
+}
+
+}  // namespace
+
+void add_sums(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+              Families& families) {
+  add_allocators(snapshot, devices, families);
+  add_pods(snapshot, devices, families);
+  add_hidden(snapshot, devices, families);
+}
+
+void add_processes(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+                   uint32_t limit, Families& families) {
+  const auto processes = by_memory(snapshot);
+  std::vector<Sum> others(devices.size());
+  for (size_t rank = 0; rank < processes.size(); ++rank) {
+    if (rank < limit) {
+      add_process(snapshot, *processes[rank], devices, families);
+      continue;
+    }
+    for_each_use(snapshot, *processes[rank],
+                 [&](const watch::Use& use) { others[use.device].add(use.process.used_bytes); });
+  }
+  for (size_t place = 0; place < devices.size(); ++place) {
+    const gpu::DeviceSample& sample = snapshot.devices[place].sample;
+    if (!sample.processes) continue;
+    families.add({"vram_gpu_other_process_memory_bytes", kGauge,
+                  "Memory of the processes that have no series of their own."},
+                 devices[place], watch::at_most(others[place].bytes, sample.memory.total_bytes));
+  }
+}
+
+}  // namespace vram::show::metrics
