@@ -29,6 +29,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import checkpoint as torch_checkpoint
 from torch.utils._pytree import tree_flatten
 
+from vram._error import VramError
 from vram.planning._calls import (
     Block,
     Call,
@@ -36,6 +37,7 @@ from vram.planning._calls import (
     Kept,
     Previous,
     Result,
+    is_sharded,
     own_forward,
     resolve,
     restore_forward,
@@ -65,10 +67,11 @@ _PRODUCTS = frozenset(
 _HAS_EARLY_STOP = "early_stop" in inspect.signature(torch_checkpoint._checkpoint_without_reentrant_generator).parameters
 
 
-def _policy(_context: Any, operator: Any, *_args: Any, **_kwargs: Any) -> Any:
-    is_product = getattr(operator, "_overloadpacket", None) in _PRODUCTS
-    policy = torch_checkpoint.CheckpointPolicy
-    return policy.MUST_SAVE if is_product else policy.PREFER_RECOMPUTE
+class _Count:
+    """How many operators went through the modes of torch's selective checkpointing."""
+
+    def __init__(self) -> None:
+        self.operators = 0
 
 
 class _InOrder:
@@ -89,11 +92,12 @@ class _InOrder:
 class _Open:
     """A region that a forward pass is in, or has left."""
 
-    def __init__(self, region: CheckpointRegion, references: list[Any], inputs: list[Any]) -> None:
-        self.region = region
+    def __init__(self, region: CheckpointRegion, references: list[Any], inputs: list[Any], count: _Count) -> None:
+        self.region, self._count = region, count
         self.references = references  # of the inputs, in terms of the region around it
         self.inputs = [weakref.ref(each) for each in inputs]
         self.items: list[Call | _Open] = []
+        self._has_ended = False
         contexts = self._contexts if region.keeps_products else torch_checkpoint.noop_context_fn
         # Calls restore random numbers themselves.
         options: list[Any] = [False, contexts, "default", False, *([True] if _HAS_EARLY_STOP else [])]
@@ -102,6 +106,7 @@ class _Open:
         next(self._frame)
 
     def leave(self) -> None:
+        self._has_ended = True
         with contextlib.suppress(StopIteration):
             next(self._frame)
 
@@ -110,16 +115,36 @@ class _Open:
 
     def _contexts(self) -> tuple[Any, Any]:
         """The modes of torch's selective checkpointing, which must not see copies of statistics."""
-        first, again = torch_checkpoint.create_selective_checkpoint_contexts(_policy)
+        policy, count, operators = torch_checkpoint.CheckpointPolicy, self._count, 0
+
+        def choose(context: Any, operator: Any, *_args: Any, **_kwargs: Any) -> Any:
+            nonlocal operators
+            if not context.is_recompute:  # newer versions of torch don't ask again
+                operators += 1
+                count.operators += 1
+            is_product = getattr(operator, "_overloadpacket", None) in _PRODUCTS
+            return policy.MUST_SAVE if is_product else policy.PREFER_RECOMPUTE
+
+        first, again = torch_checkpoint.create_selective_checkpoint_contexts(choose)
 
         def unchanged() -> Any:
+            self._refuse_too_early()
             (call,) = self.items
             assert isinstance(call, Call)
+            count.operators += operators
             return call.unchanged_statistics()
 
         return first, _InOrder(unchanged, lambda: again)
 
+    def _refuse_too_early(self) -> None:
+        if not self._has_ended:
+            raise VramError(
+                "gradients are computed (torch.autograd.grad, backward) while the blocks are still in their forward pass, which cannot run again "
+                "before it has ended; keep the blocks that do so, or between which it happens, out of checkpointing"
+            )
+
     def repeat(self, *inputs: Any) -> Any:
+        self._refuse_too_early()
         previous: list[Any] = []
         result = None
         for item in self.items:
@@ -133,6 +158,11 @@ class _Open:
         return result
 
 
+def _is_innermost(hooks: saved_tensors_hooks) -> bool:
+    top = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return top is not None and top[0] is hooks.pack_hook
+
+
 @dataclass
 class _Pass:
     """A forward pass of the model, in one thread."""
@@ -142,7 +172,16 @@ class _Pass:
     previous: list[Result] = field(default_factory=list)
 
     def leave(self, number: int | None) -> None:
-        """Leave the regions that do not contain this block; None: all."""
+        """Leave the regions that do not contain this block; None: all.
+
+        Raises:
+            VramError: The hooks of a region would not end in the order in which they began.
+        """
+        if self.between is not None and not _is_innermost(self.between):
+            raise VramError(
+                "the model begins or ends hooks of saved tensors between the blocks of a region (torch.utils.checkpoint around a block, "
+                "save_on_cpu, saved_tensors_hooks), which regions of several blocks do not allow; plan with single_blocks=True"
+            )
         self.resume()
         while self.open and (number is None or not self.open[-1].region.has(number)):
             self.open.pop().leave()
@@ -184,15 +223,24 @@ class Regions:
     def __init__(self, model: Any, blocks: Sequence[Any], regions: Sequence[CheckpointRegion]) -> None:
         self._top = CheckpointRegion(0, len(blocks) - 1, parts=tuple(regions))
         self._passes: dict[int, _Pass] = {}  # by thread
+        self._count = _Count()
+        self._is_removed = False
         self._model, self._own_forward = model, model.__dict__.get("forward")
         covered = {i for region in regions for i in range(region.first, region.last + 1)}
-        self._blocks = {i: Block(blocks[i], partial(self.call, i)) for i in sorted(covered)}
+        sharded = is_sharded(model)
+        self._blocks = {i: Block(blocks[i], partial(self.call, i), sharded) for i in sorted(covered)}
         model.forward = self._call_model
 
+    @property
+    def selective_operators(self) -> int:
+        """How many operators ran in regions that keep products, in forward passes and again: each costs the host time."""
+        return self._count.operators
+
     def remove(self) -> None:
+        self._is_removed = True  # what has replaced a forward since may still call these
         for block in self._blocks.values():
             block.remove()
-        restore_forward(self._model, self._own_forward)
+        restore_forward(self._model, self._call_model, self._own_forward)
 
     @contextlib.contextmanager
     def _new_pass(self) -> Iterator[_Pass]:
@@ -217,7 +265,7 @@ class Regions:
     def call(self, number: int, *args: Any, **kwargs: Any) -> Any:
         """The forward of a block. One that is not called by the forward of the model is a region by itself."""
         block = self._blocks[number]
-        if not torch.is_grad_enabled():
+        if self._is_removed or not torch.is_grad_enabled():
             return block.forward(*args, **kwargs)
         current = self._passes.get(threading.get_ident())
         if current is not None:
@@ -250,7 +298,7 @@ class Regions:
             around = current.open[-1] if current.open else None
             inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
             references = [] if around is None else [current.reference(each, around, block) for each in inputs]
-            opened = _Open(region, references, inputs)
+            opened = _Open(region, references, inputs, self._count)
             if around is not None:
                 around.items.append(opened)
             current.open.append(opened)
