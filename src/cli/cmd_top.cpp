@@ -179,7 +179,7 @@ Result<int> TopCommand::on_terminal(Live live, TopState state, const Console& co
   TopLoop loop(std::make_shared<Live>(std::move(live)), std::move(state), *std::move(terminal));
   loop.run();
   if (takes_settings()) keep_settings(changes(before, settings_of(loop.state())), console);
-  _exit(0);  // a look may hang for good, and waits for nobody
+  _exit(0);  // a sample may hang for good; do not wait for it
 }
 
 Result<int> TopCommand::run(Console& console) {

@@ -16,7 +16,8 @@ using show::top::Settings;
 
 constexpr uint64_t kMaxSettingsFileBytes = uint64_t{64} << 10;
 
-// What is made meanwhile is this user's alone. Of the whole process: nobody else makes files then.
+// What is made meanwhile is this user's alone. Of the whole process: no other thread makes files
+// then.
 class PrivateUmask {
  public:
   PrivateUmask() : before_(umask(077)) {}
@@ -28,7 +29,7 @@ class PrivateUmask {
   mode_t before_;
 };
 
-// With sudo's HOME it may be somebody else's, who could not read the file that root makes there.
+// With sudo's HOME it may be another user's, who could not read the file that root makes there.
 Result<> make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);

@@ -39,8 +39,8 @@ class Fence {
   // By the events that stand there, or by a new one.
   [[nodiscard]] bool is_done(gpu::Memory& memory, Stamp stamp);
   [[nodiscard]] bool is_done(gpu::Memory& memory, uint32_t ordinal, Stamp stamp, Stamp last_stamp);
-  // The host waits for its work up to the stamp, and for no more where an event stands right behind
-  // that; or as far as its events stand behind it. kNotReady: not far enough. With the ordinal, an
+  // The host waits for its work up to the stamp, and for no more if an event directly follows
+  // that; or as far as its events reach. kNotReady: not far enough. With the ordinal, an
   // event is recorded behind it all, if that can be.
   [[nodiscard]] Status wait(gpu::Memory& memory, Stamp stamp);
   [[nodiscard]] Status wait(gpu::Memory& memory, uint32_t ordinal, Stamp stamp);

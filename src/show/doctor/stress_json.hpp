@@ -1,4 +1,4 @@
-// A pressure test's report as JSON, vram.stress/1 (docs/json.md), and back, for a later comparison.
+// A memory test's report as JSON, vram.stress/1 (docs/json.md), and back, for a later comparison.
 // Pure functions.
 #pragma once
 

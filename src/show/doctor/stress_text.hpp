@@ -1,4 +1,4 @@
-// A pressure test's report as text. Pure functions; untrusted text is made printable.
+// A memory test's report as text. Pure functions; untrusted text is made printable.
 #pragma once
 
 #include "show/draw/page.hpp"
