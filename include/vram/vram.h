@@ -128,7 +128,7 @@ typedef struct vram_block_info {
 
 /* Finds the live block that contains the address. VRAM_INVALID_VALUE: there is none. */
 VRAM_API vram_status vram_find_block(vram_pool* pool, const void* address, vram_block_info* info);
-/* Returns 1 if the address lies in memory of any open pool, in a live block or not, else 0. Takes
+/* Returns 1 if the address is in memory of any open pool, in a live block or not, else 0. Takes
  * no lock, except while a pool with VRAM_BACKING_SEGMENTS is open. */
 VRAM_API int vram_owns(const void* address);
 

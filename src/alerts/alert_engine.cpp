@@ -45,7 +45,7 @@ AlertEngine::AlertEngine(AlertEngineOptions options, Judge judge,
 
 AlertEngine::~AlertEngine() { close(); }
 
-// What receivers have by then is not told again.
+// What receivers have by then is not sent again.
 void AlertEngine::close() {
   if (std::exchange(is_closed_, true)) return;
   notifier_->close();
@@ -64,8 +64,8 @@ void AlertEngine::restore(const ClockReading& now) {
   notifier_->publish({.moment = moment_, .changes = {}, .alerts = judge_.alerts()});
 }
 
-// Before anybody is told: whoever hears that an alert fires hears of its end, too, whenever this
-// process is killed.
+// Saved before any receiver is notified: one that has received an alert also receives its end,
+// whenever this process is killed.
 void AlertEngine::publish(std::vector<AlertChange> changes) {
   const uint64_t number = outbox_.next_number();
   if (history_) {

@@ -1,7 +1,7 @@
 // Alerts over kill -9 at every moment. A child lives through two alerts, from the first sign to the
 // end, and is killed at its first call that others can see (it writes the history or the log, talks
 // to a receiver), then at its second, and so on to the last; others go on where it was. In the end
-// every receiver has been told of each beginning and each end.
+// every receiver has received each beginning and each end.
 #include "alerts/alert_engine.hpp"
 #include "alerts/testing/samples.hpp"
 #include "alerts/testing/stub_server.hpp"
@@ -122,7 +122,7 @@ TEST(AlertLife, DISABLED_IsLived) {
     const auto alert_engine = AlertEngine::open(desk_options(folder, progress.second())).value();
     for (; progress.second() <= kEndS; progress.second() += kPeriodS) {
       alert_engine->judge(seen_at(progress.second()));
-      usleep(2000);  // receivers are told meanwhile, as a rule
+      usleep(2000);  // receivers are notified meanwhile, as a rule
     }
   }
   _exit(0);
@@ -157,7 +157,7 @@ std::optional<int> seen_by_others(pid_t thread) {
 }
 
 // A child until before the moment of this number; false: it has ended before. Calls of the same
-// kind after one another are one moment: a write of the history is whole or none, of which
+// kind after one another are one moment: a write of the history is complete or absent, of which
 // history_faults_test.cpp makes sure.
 bool lives_until(size_t moment) {
   constexpr int kCallStop = SIGTRAP | 0x80;
@@ -189,7 +189,7 @@ Json document_of(const std::string& request) {
   return Json::parse(head == std::string::npos ? "" : request.substr(head + 4), nullptr, false);
 }
 
-// Which alerts a document of a webhook tells of: "firing temperature/… 1795…".
+// The alerts in a document of a webhook: "firing temperature/… 1795…".
 void add_alerts(const std::string& request, std::set<std::string>& told) {
   const Json body = document_of(request);
   if (body.is_discarded()) return;
@@ -225,7 +225,7 @@ class Life {
     unsetenv(kUrlsVariable);
   }
 
-  // Until all is told that is to be told.
+  // Until all is delivered that is to be delivered.
   void live_to_its_end() {
     constexpr int kMostTries = 20;
     for (int i = 0; i < kMostTries; ++i) {

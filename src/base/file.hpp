@@ -83,9 +83,9 @@ inline constexpr size_t kFormatBytes = 256;
 //
 //     no file ...................................... creates it
 //     an empty file, or one that vram wrote ........ replaces it, atomically
-//     any other file ............................... refuses, unless told to replace it
+//     any other file ............................... refuses, except with kAny
 //     a file that is locked, as recordings are ..... refuses
-//     a block device ............................... refuses, unless told to replace it
+//     a block device ............................... refuses, except with kAny
 //     a pipe, a terminal, another device ........... writes in place
 //     an open descriptor, such as /dev/stdout ...... writes in place
 //

@@ -149,7 +149,7 @@ std::string ReportCommand::draw_together(const std::vector<explain::Report>& rep
   return join(documents);
 }
 
-// What can't be read costs a line and the exit code, and keeps the others from nobody.
+// A file that can't be read costs a line and the exit code; the others are still shown.
 Result<int> ReportCommand::print_together(Console& console) const {
   if (at_) {
     return fail(Code::kBadInput, "--at needs a single recording, found {}: name one file",
@@ -195,7 +195,7 @@ Result<int> ReportCommand::print_each(Console& console) const {
   return code;
 }
 
-// A document for programs, and a file, is whole or absent.
+// A document for programs, and a file, is complete or absent.
 Result<int> ReportCommand::write_all(Console& console) const {
   std::vector<std::string> documents;
   for (const std::string& path : traces_) {

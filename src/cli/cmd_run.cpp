@@ -172,7 +172,7 @@ void set_environment(const CurrentEnvironment& current, const StartupSettings& s
     (void)setenv(name.c_str(), value.c_str(), 1);
 }
 
-// That what is there may be replaced, and that files can be made beside it; a pipe or a device is
+// That what is there may be replaced, and that files can be made next to it; a pipe or a device is
 // written in place.
 Result<> check_place(const RecordSettings& record) {
   const auto target = find_output_target(record.path, record.replace);

@@ -165,7 +165,7 @@ void ServeCommand::set_defaults() {
   if (settings_.addresses.empty())
     settings_.addresses = {{.ip = "127.0.0.1", .port = serve::kDefaultPort},
                            {.ip = "::1", .port = serve::kDefaultPort, .may_be_missing = true}};
-  // Whoever has shown a token or password may read what `ps` shows.
+  // A client with a token or password may read what `ps` shows.
   const bool has_authentication = has_users() || !settings_.token_file.empty();
   settings_.commands = command_lines_.value_or(has_authentication ? watch::CommandLines::kFull
                                                                   : watch::CommandLines::kName);

@@ -144,7 +144,7 @@ Result<int> StatusCommand::once(Live& live, Console& console) {
   return snapshot.devices.empty() ? kEnvironment : 0;
 }
 
-// A look may wait for the driver for long, so the end is not left to the loop. Screens end with
+// A sample may wait for the driver for long, so the end is not left to the loop. Screens end with
 // plain colours and the cursor below them; only one that is being written might not.
 extern "C" void end_watching(int) {
   constexpr std::string_view kPlain = "\x1b[0m\n";

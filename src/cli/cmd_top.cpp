@@ -26,7 +26,8 @@ using show::top::TopState;
 // The file of the settings is read at the start, and written at the end when something changed.
 constexpr uint64_t kMaxSettingsFileBytes = uint64_t{64} << 10;
 
-// What is made meanwhile is this user's alone. Of the whole process: nobody else makes files then.
+// What is made meanwhile is this user's alone. Of the whole process: no other thread makes files
+// then.
 class PrivateUmask {
  public:
   PrivateUmask() : before_(umask(077)) {}
@@ -38,7 +39,7 @@ class PrivateUmask {
   mode_t before_;
 };
 
-// With sudo's HOME it may be somebody else's, who could not read the file that root makes there.
+// With sudo's HOME it may be another user's, who could not read the file that root makes there.
 Result<> make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -242,7 +243,7 @@ Result<int> TopCommand::on_terminal(Live live, TopState state, const Console& co
   TopLoop loop(std::make_shared<Live>(std::move(live)), std::move(state), *std::move(terminal));
   loop.run();
   if (takes_settings()) keep_settings(changes(before, settings_of(loop.state())), console);
-  _exit(0);  // a look may hang for good, and waits for nobody
+  _exit(0);  // a sample may hang for good; do not wait for it
 }
 
 Result<int> TopCommand::run(Console& console) {

@@ -190,7 +190,7 @@ struct KnownCard {
 };
 
 // Measured: driver 580.159, CUDA 13.0, PyTorch 2.11, after kernels of cuBLAS and cuDNN had run (527
-// MiB before). Stated: totals, and what the process held beside PyTorch's memory, from the text of
+// MiB before). Stated: totals, and what the process held besides PyTorch's memory, from the text of
 // PyTorch's own out-of-memory errors in public bug reports of 2023 to 2026; of several, the
 // smallest total. On cards with ECC that users can switch off, it was on, except on the RTX 40 and
 // 50 series.

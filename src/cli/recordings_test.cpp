@@ -29,7 +29,7 @@ TEST_F(RecordingsTest, AFolderStandsForWhatIsRecordedInIt) {
   for (const char* name : {"run.rank1.vtrace", "run.rank0.vtrace", "run.rank0.old.vtrace",
                            "notes.txt", "run.pickle.xz", "run.tar.gz"})
     make(name);
-  // Whoever opened it would wait for a writer.
+  // A reader that opened it would wait for a writer.
   ASSERT_EQ(mkfifo((folder_ / "pipe.vtrace").c_str(), 0600), 0);
   const auto found = find_recordings({folder_.string()});
   ASSERT_TRUE(found) << found.error().message;

@@ -204,7 +204,7 @@ namespace {
 
 constexpr int kColumns = 100;
 
-// A name at the left, its wrapped explanation in a column beside it.
+// A name at the left, its wrapped explanation in a column next to it.
 void add_row(std::string_view name, std::string_view text, size_t name_columns, std::string& out) {
   const int room = kColumns - static_cast<int>(name_columns) - 4;
   bool first = true;

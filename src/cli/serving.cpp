@@ -57,7 +57,7 @@ serve::ServerLimits limits_of_descriptors() {
   return limits;
 }
 
-// Where people who are told of an alert can look; empty: nowhere but on this machine.
+// The address for readers of an alert; empty: none outside this machine.
 std::string link_for_others(const std::vector<serve::Address>& addresses, const std::string& host) {
   const auto open = std::ranges::find_if(
       addresses, [](const auto& address) { return !serve::is_loopback(address.ip); });
@@ -77,7 +77,7 @@ class Serving {
   Result<int> run();
 
  private:
-  // Whether it was told to end while this work went on.
+  // Whether it was asked to end during this work.
   [[nodiscard]] bool ends_before(DetachableThread& work);
   // What the sampler waits for before it looks.
   struct Start {
@@ -111,7 +111,7 @@ class Serving {
   std::shared_ptr<serve::Token> token_;
   serve::ServiceManager manager_;
   ServiceSignals signals_;      // before there are threads
-  std::shared_ptr<Live> live_;  // the sampler's: a look that hangs may outlive everything else
+  std::shared_ptr<Live> live_;  // the sampler's: a sample that hangs may outlive everything else
   std::shared_ptr<serve::Tally> tally_ = std::make_shared<serve::Tally>();
   std::shared_ptr<history::History> history_;  // null: none is kept
   std::shared_ptr<alerts::AlertEngine> alert_engine_;
@@ -119,7 +119,7 @@ class Serving {
   std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
   std::vector<ServiceRequest> early_requests_;  // received while it started
-  std::vector<std::string> notes_;              // of the last look
+  std::vector<std::string> notes_;              // of the last sample
   std::optional<serve::FileWatch> file_watch_;
 };
 
@@ -258,7 +258,7 @@ serve::ServerHooks Serving::server_hooks() {
   hooks.check_password = [guard](const serve::Request& request) {
     return guard->check_password(request);
   };
-  // Whoever is refused takes no place among those who wait for the history.
+  // Refused clients take no place among those that wait for the history.
   hooks.is_slow = [guard](const serve::Request& request) {
     return serve::is_about_history(request) && guard->accepts_authorization(request);
   };
@@ -380,7 +380,7 @@ void Serving::wait_and_work() {
   for (const ServiceRequest service_request : early_requests_) (void)execute(service_request);
   while (true) {
     (void)poll(polled.data(), polled.size(), timeout_ms);
-    // The server's thread says so itself: if it hangs, nobody does.
+    // The server's thread says so itself: if it hangs, no other thread does.
     if (watchdog) server_->post([this] { manager_.notify("WATCHDOG=1"); });
     while (const auto service_request = signals_.take()) {
       if (!execute(*service_request)) return;
@@ -416,7 +416,7 @@ void Serving::end() {
     has_ended = closing.join_until(deadline);
   }
   log_->write({.action = "stopped", .message = "ends, as it was asked to"});
-  // The driver's library would be torn down below the feet of the look that hangs in it.
+  // The driver's library would be torn down under the sample that hangs in it.
   if (!has_ended) _exit(0);
 }
 

@@ -5,7 +5,7 @@
 //                      └─▶ the main thread: rules, the log
 //
 // Threads: the sampler's, which alone waits for drivers and has capabilities, if any; the server's
-// four; one that watches files; those of the history and of whoever is told of alerts; the main
+// four; one that watches files; those of the history and of the receivers of alerts; the main
 // one, which takes signals.
 #pragma once
 
@@ -52,7 +52,7 @@ struct ServeSettings {
   serve::LogFormat log_format = serve::LogFormat::kText;
 };
 
-// Until it is told to end. The exit code; an Error is one of the environment.
+// Until it is asked to end. The exit code; an Error is one of the environment.
 [[nodiscard]] Result<int> serve_until_stopped(const ServeSettings& settings,
                                               const std::string& token);
 

@@ -1,4 +1,4 @@
-// StressCard: the device that a pressure test is to press, opened: a simulated one, or one of
+// StressCard: the device of a memory test, opened: a simulated one, or one of
 // CUDA's, found by its number in vram status.
 #pragma once
 

@@ -1,4 +1,4 @@
-// vram doctor --stress: from the words of the command line to a pressure test of one GPU and its
+// vram doctor --stress: from the words of the command line to a memory test of one GPU and its
 // report. cmd_doctor.cpp has the command.
 #pragma once
 

@@ -71,7 +71,7 @@ TEST(Examine, EveryFindingIsDocumented) {
   EXPECT_GE(rows, static_cast<std::ptrdiff_t>(finding_ids().size()));
 }
 
-// Whoever reads a finding learns what, why and what to do.
+// A finding says what, why and what to do.
 TEST(Examine, EveryFindingIsWhole) {
   for (const Case& one : all_cases()) {
     for (const Finding& finding : report_of(one.ill).findings) {

@@ -122,7 +122,7 @@ struct Step {
   int64_t end_ns = 0;
   uint64_t peak_requested_bytes = 0;
   uint64_t peak_reserved_bytes = 0;
-  uint64_t peak_event = 0;           // after it, requested bytes stood at this step's peak
+  uint64_t peak_event = 0;           // after it, requested bytes were at this step's peak
   uint64_t end_requested_bytes = 0;  // alive at its end
 };
 
@@ -209,7 +209,7 @@ struct Verdict {
   uint64_t mismatches = 0;
   uint64_t before_recording_bytes = 0;  // alive before the first event
   uint64_t before_recording_count = 0;
-  uint64_t assumed_segment_bytes = 0;  // reserved, since blocks lay there; no segment is recorded
+  uint64_t assumed_segment_bytes = 0;  // reserved, since blocks were there; no segment is recorded
 };
 
 enum class FindingKind {

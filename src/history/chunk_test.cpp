@@ -1,5 +1,5 @@
 // Chunks: bytes worked out by hand (docs/history.md has the same example), what goes in comes out,
-// and bytes that nobody encoded are an error and nothing worse.
+// and bytes that no encoder made are an error and nothing worse.
 #include "history/chunk.hpp"
 
 #include <gtest/gtest.h>

@@ -84,7 +84,7 @@ class History::State {
   mutable std::mutex memory_mutex_;  // guards what follows; never held while the file is touched
   Fold fold_;
   PruneClock prune_clock_;
-  std::optional<ClockLeap> new_leap_;  // that nobody was told of
+  std::optional<ClockLeap> new_leap_;  // not reported yet
   std::optional<int64_t> oldest_ns_;
   std::optional<int64_t> newest_ns_;
   uint64_t added_ = 0;
@@ -168,7 +168,7 @@ bool History::State::wait() {
 }
 
 void History::State::run() {
-  (void)pthread_setname_np(pthread_self(), "history");  // for whoever wonders what hangs
+  (void)pthread_setname_np(pthread_self(), "history");  // so that a hanging thread has a name
   bool goes_on = true;
   while (goes_on) {
     goes_on = wait();

@@ -1,7 +1,7 @@
 // PruneClock: when what is old may go from a history, and how old it is.
 //
 // What is stored ages by the machine's clock. When that goes ahead by more than a day at once, over
-// a restart or not, either the machine was off or the clock is wrong, and nobody can tell which:
+// a restart or not, either the machine was off or the clock is wrong, and it is unknown which:
 // what was stored before such a leap does not age by it. So a clock that is years ahead deletes
 // nothing, and nothing stays for longer than it is to be kept while vram runs. A clock that is
 // corrected takes its leap back.
@@ -32,7 +32,7 @@ class PruneClock {
   PruneClock(std::chrono::nanoseconds period, const std::string& saved,
              std::optional<int64_t> newest_s);
 
-  // A look's time by the machine's clock and by the monotonic one. The leap that came with it.
+  // A sample's time by the machine's clock and by the monotonic one. The leap that came with it.
   std::optional<ClockLeap> see(int64_t wall_ns, int64_t steady_ns);
   // The time by the machine's clock, once for each time that it is due.
   [[nodiscard]] std::optional<int64_t> take();

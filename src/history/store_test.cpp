@@ -1,5 +1,5 @@
-// The history's file in bad company: broken, somebody else's, newer, taken, in a folder that can't
-// be written, gone.
+// The history's file in bad company: broken, another program's, newer, taken, in a folder that
+// can't be written, gone.
 #include "history/store.hpp"
 
 #include "base/testing/waiting.hpp"

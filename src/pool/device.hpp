@@ -49,8 +49,8 @@ class Fence {
   // By the events that stand there, or by a new one.
   [[nodiscard]] bool is_done(gpu::Memory& memory, Stamp stamp);
   [[nodiscard]] bool is_done(gpu::Memory& memory, uint32_t ordinal, Stamp stamp, Stamp last_stamp);
-  // The host waits for its work up to the stamp, and for no more where an event stands right behind
-  // that; or as far as its events stand behind it. kNotReady: not far enough. With the ordinal, an
+  // The host waits for its work up to the stamp, and for no more if an event directly follows
+  // that; or as far as its events reach. kNotReady: not far enough. With the ordinal, an
   // event is recorded behind it all, if that can be.
   [[nodiscard]] Status wait(gpu::Memory& memory, Stamp stamp);
   [[nodiscard]] Status wait(gpu::Memory& memory, uint32_t ordinal, Stamp stamp);
@@ -92,20 +92,20 @@ class Device {
 
   // Stands for all work queued in the stream so far. Called at every free: no driver call.
   [[nodiscard]] virtual Stamp stamp(StreamHandle) { return ++last_stamp_; }
-  // What is queued in the stream so far shall be told from what comes: worth an event. Where
-  // recording is not allowed, the event is recorded once it is. One that can't be had is done
+  // What is queued in the stream so far shall be distinguished from what comes: worth an event.
+  // Where recording is not allowed, the event is recorded once it is. One that can't be had is done
   // without.
   virtual void mark(StreamHandle stream);
   // Whether that work is done. May ask the driver; false where it can't be known.
   [[nodiscard]] virtual bool is_done(StreamHandle stream, Stamp stamp);
-  // Later work of `waiting` starts after the stamped work; the host does not wait. Where an event
-  // stands right behind that work, nothing that was queued later is waited for. kNotReady: a stream
-  // that is gone, and no event stands behind its work; or recording was ever not allowed. Then
+  // Later work of `waiting` starts after the stamped work; the host does not wait. If an event
+  // directly follows that work, nothing that was queued later is waited for. kNotReady: a stream
+  // that is gone, and no event follows its work; or recording was ever not allowed. Then
   // graphs may be launched, and NVIDIA's driver (580.159) loses a wait that one thread queues while
   // another one launches a graph in the same stream (docs/pool.md).
   [[nodiscard]] Status stream_wait(StreamHandle waiting, StreamHandle stream, Stamp stamp);
   // The host waits until the stamped work is done, and for nothing of other streams; nor for what
-  // was queued later, where an event stands right behind that work. Where one stands behind it, no
+  // was queued later, if an event directly follows that work. If one follows it, no
   // capture of a graph is disturbed. kNotReady: some of it can't be waited for, as while the stream
   // is captured.
   [[nodiscard]] virtual Status wait(StreamHandle stream, Stamp stamp);

@@ -60,7 +60,7 @@ Result<PageFile> PageFile::open(const std::string& folder, uint32_t pid, Access 
 
 Result<PageFile> PageFile::open_path(const std::string& path, uint32_t pid, Access access) {
   const int direction = access == Access::kRead ? O_RDONLY : O_RDWR;
-  // NONBLOCK: somebody may have put a pipe there, that nobody writes to.
+  // NONBLOCK: another program may have put a pipe there, without a writer.
   PageFile file(path,
                 Descriptor(::open(path.c_str(), direction | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)));
   if (file.file_.number() < 0) {

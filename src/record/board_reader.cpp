@@ -16,8 +16,8 @@
 namespace vram::record {
 namespace {
 
-// Postings take less than a microsecond: who finds one in the making this often finds one whose
-// owner is stopped or dead.
+// Postings take less than a microsecond: a reader that finds one in the making this often finds one
+// whose owner is stopped or dead.
 constexpr int kTries = 64;
 
 // The fences keep the three reads in order; the kernel's copy is made of plain ones.

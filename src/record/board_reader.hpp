@@ -1,5 +1,6 @@
 // Reads status pages (board_page.hpp) of a user's processes. Maps nothing and waits for nothing:
-// whoever changes a page during a read can only cause an error. May be called from any thread.
+// a process that changes a page during a read can only cause an error. May be called from any
+// thread.
 #pragma once
 
 #include "base/result.hpp"

@@ -30,7 +30,7 @@ constexpr int kMaxNames = 10'000;
 
 }  // namespace
 
-// Where memory runs out, the recording ends; the program goes on.
+// Where memory runs out, the recording ends; the program continues.
 template <typename Work>
 void Flusher::guard(const Work& work) {
   try {

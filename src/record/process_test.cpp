@@ -203,7 +203,7 @@ TEST_F(ProcessTest, AFileOfAnotherProcessOfTheSameNumberIsKept) {
   EXPECT_EQ(read(path(second)).events.size(), 1u);
 }
 
-// vram.record("run.vtrace") replaces a recording, but not one that somebody is writing.
+// vram.record("run.vtrace") replaces a recording, but not one that is being written.
 TEST_F(ProcessTest, OfTwoRecordersOfOnePathTheSecondGetsAnError) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer starts no threads in the child of a program that has some";
@@ -242,7 +242,7 @@ TEST_F(ProcessTest, AFileThatVramDidNotWriteIsReplacedOnlyWhenAskedFor) {
   EXPECT_EQ(read(path("weights.pt")).events.size(), 1u);
 }
 
-// The older part of a recording with a limit takes a name that nobody has named.
+// The older part of a recording with a limit takes a name that the user did not give.
 TEST_F(ProcessTest, WhatLiesWhereTheOlderPartGoesStays) {
   std::ofstream(path("run.old.vtrace")) << "mine";
   const auto refused = Recorder::start({.path = path(), .limit_bytes = 1 << 20});

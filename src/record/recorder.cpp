@@ -26,7 +26,7 @@ namespace {
 // For a thread that is starting or stopping a recording while another one forks.
 constexpr std::chrono::milliseconds kMaxWaitToFork{1000};
 
-// Whether there is somebody to take the records.
+// Whether there is a flusher that takes the records.
 enum class Phase : uint8_t { kAsleep, kRunning, kFailed };
 
 struct State {
@@ -36,7 +36,7 @@ struct State {
   std::optional<Error> failure;      // why it has none
   RecorderCounts counts;             // of the last one that ended
   std::string path;
-  bool is_started = false;  // until it is stopped, by whoever starts and stops
+  bool is_started = false;  // until it is stopped
   bool is_child = false;    // the options are from before a fork
   std::atomic<Phase> phase{Phase::kAsleep};
   uint64_t first_number = 0;
@@ -119,7 +119,7 @@ std::array<std::mutex*, 3> locks_of_tables() {
 
 }  // namespace
 
-// A thread that is starting or stopping may wait for the disk: the fork goes on without it then,
+// A thread that is starting or stopping may wait for the disk: the fork continues without it then,
 // and the child records nothing more.
 struct ForkHandlers {
   // Threads may fork at the same time.
@@ -152,7 +152,7 @@ namespace {
     pthread_atfork(&ForkHandlers::prepare, &ForkHandlers::in_parent, &ForkHandlers::in_child);
 }  // namespace
 
-// The flusher is the parent's, and so is what lies in the rings. Its object is not destroyed: a
+// The flusher is the parent's, and so is what is in the rings. Its object is not destroyed: a
 // thread was in it.
 void Recorder::begin_child(bool is_whole) {
   FileSink::close_all_in_child();
@@ -309,7 +309,7 @@ void Recorder::name(uint16_t device, uint64_t address, uint64_t size_bytes, std:
         .op = Op::kName});
 }
 
-// What a recording knows of itself stands at the beginning of its children's, too.
+// What a recording knows of itself is at the beginning of its children's, too.
 void Recorder::record_fact(Fact fact) {
   const std::lock_guard guard(state().lock);
   if (!is_on()) return;

@@ -359,7 +359,7 @@ TEST_F(RecorderTest, ChildrenOfALazyRecordingHaveTheirOwnFiles) {
   const int status = status_of_child(child);
   EXPECT_EQ(status, 0);
   ASSERT_TRUE(Recorder::stop());
-  // The name is taken by whoever writes first.
+  // The first writer takes the name.
   std::multiset<uint64_t> addresses;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     for (const trace::Event& event : read(entry.path().string()).events)

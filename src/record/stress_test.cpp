@@ -1,4 +1,4 @@
-// Threads that come, record, die and fork while recordings start, begin anew and stop: every record
+// Threads that come, record, die and fork while recordings start, restart and stop: every record
 // that emit() took is in a file or counted as lost, to the last one.
 #include "base/bytes.hpp"
 #include "base/testing/waiting.hpp"
@@ -33,7 +33,7 @@ constexpr bool kForks = true;
 std::atomic<uint64_t> emitted{0};
 std::atomic<bool> is_over{false};
 
-// Each makes one event in a file that does not begin anew: an address is allocated once.
+// Each makes one event in a file that does not restart: an address is allocated once.
 void record_random_event(std::mt19937& random) {
   static std::atomic<uint64_t> next_address{0};
   const bool is_alloc = random() % 8 == 0;

@@ -95,7 +95,7 @@ TrimState TrimRequester::place() {
   // One that its asker gave up may still be unanswered: this one takes its place.
   number_ = before.wanted;
   do ++number_;
-  while (number_ == before.answered || number_ == 0);  // 0 means nobody, in status.h
+  while (number_ == before.answered || number_ == 0);  // 0: no request, in status.h
   if (!page_.write_at(&number_, sizeof number_, kAt + offsetof(BoardRequest, writing)))
     return TrimState::kBroken;
   std::atomic_thread_fence(std::memory_order_seq_cst);

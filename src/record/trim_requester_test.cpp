@@ -1,5 +1,5 @@
-// Both sides of a request to trim, in processes of their own, and pages that somebody else has put
-// there.
+// Both sides of a request to trim, in processes of their own, and pages that another program has
+// put there.
 #include "record/trim_requester.hpp"
 
 #include "base/testing/waiting.hpp"

@@ -67,7 +67,7 @@ class Search {
       (suffices(middle) ? found : fails) = middle;
     }
   }
-  // Ever farther below; where a step suffices, the search goes on from there.
+  // Ever farther below; where a step suffices, the search continues from there.
   void search_below(uint64_t fails, uint64_t& found) {
     for (uint64_t down = 2; found > fails + down; down *= 2) {
       const uint64_t probe = found - down;

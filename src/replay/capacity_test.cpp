@@ -80,7 +80,7 @@ bool completes(std::string_view spec, const Program& program, uint64_t capacity_
   return run(program, *find_peer("torch"), parse_spec(spec).value(), options).completed;
 }
 
-// Large tensors beside small ones, so that max_split_size decides which blocks serve whom.
+// Large tensors and small ones, so that max_split_size decides which blocks serve which.
 Program of_two_sizes(uint64_t seed) {
   std::mt19937_64 random(seed);
   ProgramBuilder p;

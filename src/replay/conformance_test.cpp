@@ -1,5 +1,5 @@
 // What every emulated allocator promises, under random programs with streams, pools and tight
-// memory: blocks never overlap, lie in memory that is there, memory stays below the capacity, and
+// memory: blocks never overlap, are in memory that is there, memory stays below the capacity, and
 // bytes are conserved. One suite for all peers.
 #include "base/bytes.hpp"
 #include "replay/registry.hpp"

@@ -21,7 +21,7 @@ constexpr uint64_t at_mib(uint64_t mib) { return kAt + mib * kMiB; }
 constexpr std::string_view kExpandable = "torch:expandable_segments=True";
 
 // A segment of 60 MiB with blocks at its ends and a hole of 30 MiB between: a request for 20 MiB
-// goes there. Requested anew, the blocks would lie in segments of their own and leave no hole.
+// goes there. Requested again, the blocks would be in segments of their own and leave no hole.
 TraceMaker with_a_hole() {
   TraceMaker t;
   t.add(EventKind::kAlloc, at_mib(15), 20 * kMiB);

@@ -238,7 +238,7 @@ std::vector<RecordedLimit> fit_limits(const Program& program, const AllocatorSpe
 
 // Takes given_back for emptied caches, from where the replay leaves the recording, as long as it
 // then follows it farther; and the rest, too, if that does not hurt: a program that empties its
-// cache does so often.
+// cache often does so.
 class CacheFit {
  public:
   CacheFit(Program& program, const AllocatorSpec& recorded)

@@ -87,7 +87,7 @@ struct ReplayResult {
   // Released memory was taken again, at addresses that are not in the recording.
   bool may_depend_on_addresses = false;
   std::optional<ReplayOom> oom;  // if it did not complete
-  // Requests that the recorded program was refused and went on without, and that were refused here,
+  // Refused requests without which the recorded program continued, and that were refused here,
   // too; the first of them.
   uint64_t caught_ooms = 0;
   std::optional<ReplayOom> caught_oom;

@@ -134,8 +134,8 @@ class Run {
       case OpKind::kRefused:
         break;
     }
-    // The recorded program went on without this block, and so does this one, whether it gets it or
-    // not.
+    // The recorded program continued without this block, and so does this one, whether it gets it
+    // or not.
     if (const auto oom = alloc(op)) {
       if (!is_caught) {
         run_out(*oom);
@@ -213,7 +213,7 @@ class Run {
   gpu::SimGpu gpu_;
   SegmentSource segments_;
   std::unique_ptr<Allocator> allocator_;
-  size_t caught_until_;  // ops: what is refused before, the recorded program went on without
+  size_t caught_until_;  // ops: the recorded program continued without what is refused before
   CurveTaker curve_;
   Usage peak_;
   ReplayResult result_;

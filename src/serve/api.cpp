@@ -69,7 +69,7 @@ Response processes_answer(const Snapshot& snapshot, const Query& request_query) 
   return json_response(text_of(document));
 }
 
-// An answer that is one document of the sample, whoever asks.
+// An answer that is one document of the sample, for all clients.
 template <typename Make>
 Answer document_answer(Make make) {
   return [make, cache = std::make_shared<DocumentCache>()](const Sampled& sampled, const Request&,

@@ -181,7 +181,7 @@ void Connection::expect_within(std::chrono::milliseconds time) {
 void Connection::wait_for_deadline() {
   deadline_.async_wait([weak = weak_from_this()](ErrorCode error) {
     const auto self = weak.lock();
-    // A timer that was set anew is not over, though its last end may still be on its way.
+    // A timer that was set again is not over, though its last end may still be on its way.
     if (error || !self || self->deadline_.expiry() > Clock::now()) return;
     self->is_late_ = true;
     ErrorCode ignored;
@@ -301,7 +301,7 @@ void Connection::answer() {
                   .client = client_,
                   .is_local = is_local_};
   wants_gzip_ = accepts_gzip(request.accept_encoding);
-  // Whoever does not read the answer takes no memory for the request.
+  // A client that does not read the answer takes no memory for the request.
   exchange_->parser.reset();
   if (exchange_->buffer.size() == 0) forget_request();
   if (hub_.hooks.needs_password_check(request)) return check_password(std::move(request));

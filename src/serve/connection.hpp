@@ -206,7 +206,7 @@ struct Hub {
   // if it has done so for `limits.timeout`.
   [[nodiscard]] bool make_room(const std::function<bool(const Connection&)>& would_help =
                                    [](const Connection&) { return true; });
-  // Begins as many handshakes as there may be, the last to come first: whoever comes is not kept
+  // Begins as many handshakes as there may be, the last to come first: a new client is not kept
   // out by many that came before and say nothing. As long as connections remain in the queue, ends
   // handshakes whose clients have been silent for `limits.handshake_silence`.
   void start_handshakes();

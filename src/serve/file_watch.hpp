@@ -2,7 +2,7 @@
 // send no signal. They are looked at each second, by their number, size and time of change; links
 // are followed, as Kubernetes swaps them.
 //
-// The first time all count as changed: nobody knows what has happened since they were read.
+// The first time all count as changed: what has happened since they were read is unknown.
 #pragma once
 
 #include "base/threads.hpp"

@@ -140,7 +140,7 @@ HttpServer::~HttpServer() {
   if (state_->thread.joinable()) state_->thread.join();
   for (auto* const pool : {&hub.slow, &hub.packer, &hub.gate}) {
     if (!*pool) continue;
-    (*pool)->stop();  // nobody waits for what was not begun
+    (*pool)->stop();  // no client waits for what was not begun
     (*pool)->join();
   }
 }

@@ -117,7 +117,7 @@ TEST(HttpServer, ABodyInAnUnknownEncodingEndsTheConnection) {
             200);
 }
 
-// Whoever stands between has seen no such header when it let the request pass.
+// A proxy has seen no such header when it let the request pass.
 TEST(HttpServer, WhatComesBehindABodyIsNoHeader) {
   Server server;
   const std::string answer =

@@ -44,7 +44,7 @@ TEST(LogLine, IsTextForPeople) {
             "2026-11-22T09:14:05.007Z info  started: here\n");
 }
 
-// Whoever chose the text can neither forge a line nor move the cursor.
+// The author of the text can neither forge a line nor move the cursor.
 TEST(LogLine, StaysOneLineOfPlainTextWhateverItHolds) {
   const LogEvent event{.action = "note",
                        .message = vram::testing::hostile_text() + "\n{\"forged\":1}\x1b[2J\xff"};

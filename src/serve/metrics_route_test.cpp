@@ -58,7 +58,7 @@ TEST_F(MetricsRoute, WhileALookHangsThereIsANewPageEachSecond) {
   EXPECT_TRUE(says("vram_exporter_sample_overdue_seconds 31"));
 }
 
-// Else nobody is told that the driver hangs when the server is started anew meanwhile.
+// Else no client learns that the driver hangs when the server is restarted meanwhile.
 TEST_F(MetricsRoute, BeforeTheFirstLookItSaysHowLateThatIs) {
   sampled_.reset();
   overdue_ns_ = 90 * kSecondNs;

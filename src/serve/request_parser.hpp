@@ -31,7 +31,7 @@ class RequestParser final : public boost::beast::http::basic_parser<true> {
   };
   [[nodiscard]] const Headers& headers() const { return headers_; }
   // What the base class does not know as an encoding it takes for no body at all, and reads what
-  // comes as the next request: whoever stands between may see other requests there than we do.
+  // comes as the next request: a proxy may see other requests there than we do.
   [[nodiscard]] bool is_encoding_understood() const {
     return encodings_ == 0 || (encodings_ == 1 && is_http11_ && is_chunked_);
   }

@@ -1,5 +1,5 @@
 // How a Connection writes: bodies that are there, and streams that are made meanwhile. What clients
-// have yet to read is bounded over all connections: whoever is slow to read makes room.
+// have yet to read is bounded over all connections: slow readers make room.
 #include "base/result.hpp"
 #include "serve/connection.hpp"
 #include "serve/http.hpp"
@@ -173,7 +173,7 @@ void Connection::send_piece(const Piece& piece) {
   }
   const size_t bytes = piece.held_bytes + piece.text.size();
   hold(0);                     // makes room for what follows
-  (void)make_room_for(bytes);  // if nobody does, an answer that has begun goes on all the same
+  (void)make_room_for(bytes);  // if none does, an answer that has begun continues all the same
   hold(bytes);
   flow_->has_begun = true;
   head_ += piece.text;

@@ -37,7 +37,7 @@ constexpr int kZeroReturn = 6;
 constexpr uint64_t kMaxPemBytes = uint64_t{1} << 20;
 constexpr std::string_view kSessionName = "vram serve";
 
-// Nobody is there to type it.
+// No user is there to type it.
 int no_password(char*, int, int, void*) { return 0; }
 int take_any_certificate(int, void*) { return 1; }
 

@@ -171,7 +171,7 @@ class WebConfigReader {
   }
 
   Result<> http(const YamlNode& node, WebConfig& config) {
-    // HTTP/2 is offered to nobody: clients speak HTTP/1.1, whatever http2 says.
+    // HTTP/2 is not offered: clients speak HTTP/1.1, whatever http2 says.
     return each(node, "http_server_config",
                 {ignored_bool("http2"),
                  {"headers", [&](const YamlNode& list) { return headers(list, config); }}});

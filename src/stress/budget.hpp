@@ -1,4 +1,4 @@
-// Budget: how long a phase may take, and whether somebody wants it all to end. Any thread; the
+// Budget: how long a phase may take, and whether the user wants it all to end. Any thread; the
 // clock must take as many.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace vram::stress {
 
-// Told now and then what goes on: the phase, how much of its time is over, and how long it has. One
-// thread at a time.
+// Called now and then with the progress: the phase, how much of its time is over, and how long it
+// has. One thread at a time.
 using Progress = std::function<void(const char* phase, int64_t done_ns, int64_t total_ns)>;
 
 class Budget {

@@ -48,7 +48,7 @@ class Card {
   // Waits for all that is queued in the stream; without an event to wait for, for the whole device.
   [[nodiscard]] Status finish(StreamHandle stream);
 
-  // Between phases: what failures from now on are said to have happened in.
+  // Between phases: the phase of failures from now on.
   void enter(std::string_view phase) { phase_ = phase; }
   [[nodiscard]] std::vector<CallFailure> failures() const {
     const std::lock_guard guard(mutex_);

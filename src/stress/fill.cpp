@@ -17,9 +17,9 @@
 namespace vram::stress {
 namespace {
 
-// Of so many chunks one is read back while the first round of patterns goes on.
+// Of so many chunks one is read back during the first round of patterns.
 constexpr uint64_t kSampleStride = 8;
-// Bad words are said by piece: on small devices pieces are small, too.
+// Bad words are reported by piece: on small devices pieces are small, too.
 constexpr uint64_t kMaxPieceBytes = 256 * kMiB;
 constexpr uint64_t kMinPieces = 16;
 

@@ -33,7 +33,7 @@ struct FillOptions {
 //
 //     for_each(chunks, work) ──▶ lane 1..n: next chunk ──▶ work(lane, chunk) ──▶ …
 //
-// Made once for all passes. for_each() blocks its caller, who tells of progress meanwhile.
+// Made once for all passes. for_each() blocks its caller, which reports progress meanwhile.
 
 class Lane {
  public:

@@ -1,4 +1,4 @@
-// StressReport: what a pressure test of one GPU's memory found, as values: what views draw and
+// StressReport: what a memory test of one GPU found, as values: what views draw and
 // comparisons read.
 //
 //     run_stress() ──▶ StressReport ──▶ show/stress_*; compare()

@@ -55,7 +55,7 @@ class DeviceMonitor {
   DeviceMonitor& operator=(const DeviceMonitor&) = delete;
   ~DeviceMonitor() { end(); }
 
-  // After the last look. Once.
+  // After the last sample. Once.
   [[nodiscard]] Health finish();
 
  private:

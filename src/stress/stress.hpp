@@ -1,4 +1,4 @@
-// run_stress(): the pressure test of one device's memory.
+// run_stress(): the memory test of one device.
 //
 //     figures (empty card) ──▶ fill (patterns over all that is free) ──▶ storm (through the pool)
 //          └── meanwhile Lookout asks telemetry for what gets hot ──▶ StressReport
@@ -31,7 +31,7 @@ struct StressOptions {
 // free.
 [[nodiscard]] uint64_t default_margin(uint64_t free_bytes, uint64_t total_bytes);
 
-// What stands in the report of the device's names, others and the time of day is the caller's.
+// What the report contains of the device's names, others and the time of day is the caller's.
 [[nodiscard]] StressReport run_stress(Card& card, const StressOptions& options);
 
 }  // namespace vram::stress

@@ -1,5 +1,5 @@
 // The whole test on the simulated GPU: what it says, that it gives everything back whatever call
-// fails, and that it ends when told to.
+// fails, and that it ends when asked to.
 #include "stress/stress.hpp"
 
 #include "base/bytes.hpp"
@@ -67,7 +67,7 @@ TEST(Stress, GoodMemoryPassesWithAllFigures) {
     ASSERT_NE(figure, nullptr) << name;
     EXPECT_GT(figure->median, 0u) << name;
   }
-  // Each call to the clock takes 10 us, and a call lies between two of them.
+  // Each call to the clock takes 10 us, and a call is between two of them.
   EXPECT_EQ(find(report, "cuMemCreate")->median, 10'000u);
   EXPECT_EQ(find(report, "obtained of free")->median, 916'666u);  // 22 of 24 MiB
   expect_all_given_back(gpu);
@@ -108,7 +108,7 @@ TEST(Stress, StormsFindMemoryThatChangesUnderBlocks) {
   expect_all_given_back(gpu);
 }
 
-// One run in which a call fails once; what it was, where that is told.
+// One run in which a call fails once; what it was, where that is reported.
 std::optional<std::string> run_with_fault(std::optional<gpu::Call> only, uint64_t nth,
                                           Status status) {
   SCOPED_TRACE(fmt::format("{} {}: {}", only ? to_string(*only) : "call", nth, to_string(status)));
@@ -130,7 +130,7 @@ std::optional<std::string> run_with_fault(std::optional<gpu::Call> only, uint64_
   return report.failures.front().call;
 }
 
-// Whichever call fails, all is given back; a failure that no correct program meets is told.
+// Whichever call fails, all is given back; a failure that no correct program meets is reported.
 TEST(Stress, AFailingCallAtEachPositionLeavesNothingBehind) {
   std::set<std::string> calls;
   for (const Status status : {Status::kOutOfMemory, Status::kInvalidValue}) {

@@ -151,11 +151,12 @@ StreamId StreamTable::intern(uint64_t handle) {
 }
 
 PoolId PoolTable::intern(PoolName name) {
-  const auto known = std::ranges::find(names_, name);
-  if (known != names_.end()) return static_cast<PoolId>(known - names_.begin());
+  if (const auto known = ids_.find(name); known != ids_.end()) return known->second;
   if (names_.size() == kUnknownPool) return kUnknownPool;
+  const auto id = static_cast<PoolId>(names_.size());
   names_.push_back(name);
-  return static_cast<PoolId>(names_.size() - 1);
+  ids_.emplace(name, id);
+  return id;
 }
 
 PoolName PoolTable::operator[](PoolId id) const {

@@ -7,7 +7,9 @@
 #include "base/pod_vector.hpp"
 #include "trace/event.hpp"
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -91,7 +93,7 @@ class ContextTable {
 struct PoolName {
   uint64_t first = 0;
   uint64_t second = 0;
-  friend bool operator==(const PoolName&, const PoolName&) = default;
+  friend auto operator<=>(const PoolName&, const PoolName&) = default;
 };
 
 class StreamTable {
@@ -118,6 +120,7 @@ class PoolTable {
 
  private:
   std::vector<PoolName> names_;
+  std::map<PoolName, PoolId> ids_;
 };
 
 struct Tables {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <ctime>
 #include <random>
 #include <string>
 #include <vector>
@@ -78,6 +80,15 @@ TEST(PoolTable, DefaultFirst) {
   EXPECT_EQ(table.intern({1, 0}), 2U);
   EXPECT_EQ(table[1], (PoolName{0, 1}));
   EXPECT_EQ(table[kUnknownPool], (PoolName{}));
+}
+
+TEST(PoolTable, FindsOneOfManyWithoutASearchThroughAll) {
+  PoolTable table;
+  for (uint64_t i = 0; i < 70'000; ++i)
+    ASSERT_EQ(table.intern({i, 0}), std::min<uint64_t>(i, kUnknownPool));
+  const std::clock_t begin = std::clock();  // of this process alone
+  for (int i = 0; i < 1'000'000; ++i) ASSERT_EQ(table.intern({60'000, 0}), 60'000U);
+  EXPECT_LT(std::clock() - begin, 5 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

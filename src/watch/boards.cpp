@@ -103,7 +103,7 @@ void Boards::begin_sample() {
   ++tick_;
 }
 
-// Once a look: whose the folders are, and of those that changed, what lies in them.
+// Once a sample: whose the folders are, and of those that changed, what is in them.
 const Boards::User& Boards::user_of(uint32_t uid) {
   const auto [entry, is_new] = users_.try_emplace(uid);
   User& user = entry->second;

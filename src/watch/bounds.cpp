@@ -9,7 +9,7 @@ void keep_percent(std::optional<uint32_t>& percent) {
   if (percent > kWhole) percent.reset();
 }
 
-// Faster than any bus or link: a counter that began anew in between, or a broken driver.
+// Faster than any bus or link: a counter that was reset in between, or a broken driver.
 void keep_rate(std::optional<uint64_t>& bytes_per_second) {
   constexpr uint64_t kMax = 10'000'000'000'000;
   bytes_per_second = at_most(bytes_per_second, kMax);

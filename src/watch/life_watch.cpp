@@ -17,7 +17,7 @@ namespace {
 // By hand: it is newer than the headers that wheels are built with.
 constexpr long kPidfdOpen = 434;  // on every architecture
 
-// The other half is for files and for whoever listens.
+// The other half is for files and for connections.
 bool is_room_for(size_t descriptors) {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 && descriptors <= limit.rlim_cur / 2;

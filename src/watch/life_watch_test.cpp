@@ -55,7 +55,7 @@ TEST_F(LifeWatchTest, TheEndOfAProcessIsToldOnce) {
   ASSERT_EQ(watch_.add(first.pid()), Added::kYes);
   ASSERT_EQ(watch_.add(second.pid()), Added::kYes);
   EXPECT_THAT(watch_.take_ended().value(), IsEmpty());
-  first.end();  // nobody has asked for its exit code
+  first.end();  // its exit code is not collected yet
   EXPECT_THAT(watch_.take_ended().value(), ElementsAre(first.pid()));
   EXPECT_THAT(watch_.take_ended().value(), IsEmpty());
   EXPECT_EQ(watch_.size(), 1U);
@@ -98,7 +98,7 @@ TEST(LifeWatch, ATreeThatOnlyLooksLikeProcIsNotAskedFor) {
   EXPECT_EQ(watch.add(3'000'000'000), Added::kNo) << "there it may have files";
 }
 
-// The table, with and without the kernel's word: what it says is the same.
+// The table, with and without the kernel's help: what it says is the same.
 class LivingTableTest : public ::testing::Test {
  protected:
   const ProcessFacts& tick(uint32_t pid) {

@@ -22,7 +22,7 @@ constexpr size_t kCgroupBytes = 16 * 1024;
 constexpr size_t kEnvironmentBytes = 256 * 1024;
 constexpr size_t kNameBytes = 256;
 constexpr size_t kMaxFiles = 65536;  // of one process, looked through for a GPU
-// How many ticks lie between two looks at a stat, and no more time than this. A program that holds
+// How many ticks are between two reads of a stat, and no more time than this. A program that holds
 // a device's memory loses it when it becomes another, so one that has settled hardly ever does.
 struct CheckInterval {
   uint64_t ticks;

@@ -179,7 +179,7 @@ TEST_F(ProcessTableTest, AUserWithoutANameIsANumber) {
   EXPECT_EQ(facts.user, std::nullopt);
 }
 
-// As where a directory is away: the sample goes on without the name, and has it later.
+// As where a directory is away: the sample continues without the name, and has it later.
 TEST_F(ProcessTableTest, AUserWhoseNameIsLongInComingIsNamedLater) {
   std::promise<void> comes;
   ProcessTable table(tree_.root(), CommandLines::kFull, ProcessTable::Numbers::kTheSame,

@@ -1,4 +1,4 @@
-// Rates of counters over two seconds and less, worked out by hand; counters that begin anew.
+// Rates of counters over two seconds and less, worked out by hand; counters that are reset.
 #include "watch/rates.hpp"
 
 #include "base/time.hpp"
@@ -151,7 +151,7 @@ TEST(XidTally, UnknownUntilSomebodyTellsAndRememberedWhenNobodyDoes) {
   tally(counts, "A", {{48}}, 2);
   EXPECT_EQ(tally(counts, "A", std::nullopt, 3).value().at(0).count, 1U);
   EXPECT_EQ(tally(counts, "B", std::nullopt, 3), std::nullopt);
-  EXPECT_EQ(tally(counts, "", {{48}}, 3), std::nullopt);  // nobody knows whose it is
+  EXPECT_EQ(tally(counts, "", {{48}}, 3), std::nullopt);  // its owner is unknown
 }
 
 TEST(XidTally, HasABound) {

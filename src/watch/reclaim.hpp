@@ -2,7 +2,7 @@
 // which processes can be asked and what they cache, which processes are idle but hold memory, and
 // what dead processes left.
 //
-//     Snapshot, folders of the board ──▶ find_reclaimable ──▶ Reclaimable
+//     Snapshot, status pages ──▶ find_reclaimable ──▶ Reclaimable
 //                                                                │
 //                                              request_trim ◀── choose
 //

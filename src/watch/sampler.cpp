@@ -16,7 +16,7 @@ constexpr auto kTimeout = std::chrono::seconds(1);
 
 }  // namespace
 
-// Shared by the sampler and its thread: whoever ends last takes it along.
+// Shared by the sampler and its thread: the last that ends takes it along.
 struct Sampler::State {
   State(SamplerHooks given, std::chrono::nanoseconds every)
       : hooks(std::move(given)), wake_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), period(every) {}
@@ -26,12 +26,12 @@ struct Sampler::State {
 
   void run();
   void take_sample();
-  // Until it is time for the next look, or the end. True: go on.
+  // Until it is time for the next sample, or the end. True: go on.
   bool wait(std::chrono::steady_clock::time_point begin);
 
   SamplerHooks hooks;
   int wake_fd;
-  std::atomic<uint64_t> sampling_since_ns{0};  // 0: no look is under way
+  std::atomic<uint64_t> sampling_since_ns{0};  // 0: no sample is being taken
 
   mutable std::mutex mutex;  // guards what follows; never held while a hook runs
   std::condition_variable changed;

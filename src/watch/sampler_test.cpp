@@ -42,7 +42,7 @@ class Door {
     is_open_ = true;
     changed_.notify_all();
   }
-  // False: nobody opened it for so long.
+  // False: it was not opened in time.
   bool pass() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kTimeout, [this] { return is_open_; });
@@ -183,7 +183,7 @@ TEST(Sampler, OwnsNoHookAnyMoreOnceItHasEnded) {
     auto sampler = std::make_unique<Sampler>(counting(samples), hours(1));
     ASSERT_NE(next_sample(*sampler), nullptr);
     sampler.reset();
-    EXPECT_EQ(samples.use_count(), 1);  // no thread destroys it later, beside what others tear down
+    EXPECT_EQ(samples.use_count(), 1);  // no thread destroys it during the teardown
   }
 }
 

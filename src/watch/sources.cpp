@@ -42,7 +42,7 @@ class Sources::Slot {
       readings.devices.push_back(source_ ? read_device(index, options) : missing(index, options));
     }
     if (source_) assign_xids(readings, first);
-    // Nothing answers any more, as when the driver was loaded anew: what is open is of no use.
+    // Nothing answers any more, as when the driver was reloaded: what is open is of no use.
     if (source_ && is_all_trouble(readings, first)) {
       fail_with(*readings.devices[first].sample.trouble, options);
     }
@@ -69,7 +69,7 @@ class Sources::Slot {
     has_identities_ = false;
   }
 
-  // Identities are asked anew for another number of devices: they may have moved up.
+  // Identities are read again for another number of devices: they may have moved up.
   void count_devices(const SourcesOptions& options) {
     const auto count = source_->device_count();
     if (!count) return fail_with(count.error().message, options);

@@ -45,7 +45,7 @@ struct DeviceReading {
   gpu::DeviceIdentity identity;
   gpu::DeviceHealth health;
   gpu::DeviceSample sample;
-  // told since the last reading; unknown: nobody tells
+  // reported since the last reading; unknown: not reported
   std::optional<std::vector<uint64_t>> new_xids;
   std::optional<std::vector<XidCount>> xids;  // by XidTally
 };

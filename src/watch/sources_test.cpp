@@ -1,4 +1,4 @@
-// Sources: what is asked how often, and that one which fails takes nobody with it.
+// Sources: what is asked how often, and that one which fails stops no other.
 #include "watch/sources.hpp"
 
 #include "base/time.hpp"

@@ -99,7 +99,7 @@ TEST_F(TakeSnapshotTest, ASumOfUnknownsIsUnknown) {
 
 TEST_F(TakeSnapshotTest, AnInstancesMemoryCountsOnce) {
   DeviceReading reading = reading_of({1000, {}, {}, {}}, {{process_of(1, 100), process_of(2, 60)}});
-  // Two compute instances share the first GPU instance, and both are told its 120 bytes.
+  // Two compute instances share the first GPU instance, and both have its 120 bytes.
   reading.health.mig_instances = {instance_of(1, 0, 120), instance_of(1, 1, 120),
                                   instance_of(2, 0, 70)};
   EXPECT_EQ(device_of(reading).unattributed_bytes, 120 + 70 - 160);

@@ -50,7 +50,7 @@ struct Users::Shared {
   bool must_end = false;
 
   void run() {
-    (void)drop_capabilities();  // whoever made this thread may have more than a name needs
+    (void)drop_capabilities();  // the process may have more than a name needs
     std::unique_lock lock(mutex);
     while (true) {
       changed.wait(lock, [this] { return must_end || !questions.empty(); });

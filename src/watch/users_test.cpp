@@ -50,7 +50,7 @@ TEST(Users, ANameThatIsLongInComingComesLater) {
   EXPECT_EQ(*directory.asked <= 2, true) << "each once";
 }
 
-// Hundreds of users whom a directory is slow to name delay a sample no more than one does.
+// Hundreds of users that a directory is slow to name delay a sample no more than one does.
 TEST(Users, OfAllQuestionsTogetherSoMuchIsWaitedFor) {
   Directory directory;
   UserSettings settings = directory.settings();

@@ -127,7 +127,7 @@ constexpr size_t kWordBytes = 4;
 // NOLINTNEXTLINE(performance-no-int-to-ptr): device addresses are numbers
 char* pointer(CUdeviceptr address) { return reinterpret_cast<char*>(address); }
 
-// Copies are done at once: what a test queues in the stream before holds up events alone.
+// Copies are done at once: what a test queues in the stream before delays events alone.
 template <typename Body>
 CUresult enter_copy(const char* function, std::initializer_list<CUdeviceptr> begins, size_t bytes,
                     Body body) {

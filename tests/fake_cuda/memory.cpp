@@ -15,7 +15,7 @@ size_t whole_pages(size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes 
 // NOLINTNEXTLINE(performance-no-int-to-ptr): device addresses are numbers
 void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
-// Address space that nobody can touch, at the address or, for 0, anywhere; 0 if there is none.
+// Address space that no access can touch, at the address or, for 0, anywhere; 0 if there is none.
 CUdeviceptr nothing_at(CUdeviceptr address, size_t bytes) {
   const int fixed = address == 0 ? 0 : MAP_FIXED;
   void* const at = mmap(pointer(address), bytes, PROT_NONE,

@@ -30,7 +30,7 @@ class Streams {
   [[nodiscard]] CUresult create_event(int device, CUevent* event);
   [[nodiscard]] CUresult record(CUevent event, StreamKey stream);
   [[nodiscard]] CUresult query(CUevent event);
-  // Finishes what the event stands behind.
+  // Finishes the work before the event.
   [[nodiscard]] CUresult synchronize(CUevent event);
   [[nodiscard]] CUresult wait(StreamKey stream, CUevent event);
   [[nodiscard]] CUresult destroy_event(CUevent event);

@@ -121,7 +121,7 @@ void find_device(uintptr_t handle, Call& call) {
   }
   call.device = &call.machine->devices[call.index];
   const size_t part = handle >> 16U;
-  if (part > call.device->parts.size()) call.answer = kInvalidArgument;  // cut anew
+  if (part > call.device->parts.size()) call.answer = kInvalidArgument;  // was divided again
   if (part > 0 && call.is_fine()) call.part = &call.device->parts[part - 1];
 }
 

@@ -159,7 +159,7 @@ NvmlReturn nvmlDeviceGetBAR1MemoryInfo(nvmlDevice device, MemoryV1* memory) {
   return answer;
 }
 
-// Blocks for as long as the true one: nobody is to call it at each tick.
+// Blocks for as long as the true one: no program is to call it at each tick.
 NvmlReturn nvmlDeviceGetPcieThroughput(nvmlDevice device, unsigned /*direction*/,
                                        unsigned* /*kib_per_second*/) {
   return begin("nvmlDeviceGetPcieThroughput", device).answer;

@@ -67,7 +67,7 @@ NvmlReturn nvmlGpmSampleAlloc(nvmlGpmSample* sample) {
   return call.answer;
 }
 
-// Who comes after the end of the library is wrong, and nobody would see it.
+// Who comes after the end of the library is wrong, and no test would see it.
 NvmlReturn nvmlGpmSampleFree(nvmlGpmSample sample) {
   const Call call = begin("nvmlGpmSampleFree");
   if (call.answer == kUninitialized) std::abort();

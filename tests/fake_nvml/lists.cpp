@@ -90,7 +90,7 @@ NvmlReturn nvmlDeviceGetConfComputeMemSizeInfo() { return kNotSupported; }
 NvmlReturn nvmlDeviceGetRunningProcessDetailList() { return kNotSupported; }
 #endif
 
-// Of each process an old sample, which nobody asked for, and one of 0.1 s ago.
+// Of each process an old sample, which was not requested, and one of 0.1 s ago.
 NvmlReturn nvmlDeviceGetProcessUtilization(nvmlDevice device, ProcessBusy* samples, unsigned* count,
                                            uint64_t /*since_us*/) {
   const Call call = begin("nvmlDeviceGetProcessUtilization", device);

@@ -50,7 +50,7 @@ class Parser {
   uint32_t number_or(size_t at, uint32_t otherwise) {
     return at < words_.size() ? static_cast<uint32_t>(number(at)) : otherwise;
   }
-  // What stands behind the first word.
+  // What follows the first word.
   std::string rest() const {
     const size_t at = line_.find(words_[0]) + words_[0].size();
     const size_t begin = line_.find_first_not_of(' ', at);

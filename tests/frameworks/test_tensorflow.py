@@ -77,25 +77,25 @@ def _fit(callback: Any) -> None:
 
 
 def test_the_callback_tells_of_epochs() -> None:
-    told: list[vram.tensorflow.KerasFigures] = []
-    _fit(vram.tensorflow.callback(told.append))
-    assert [(figures.epoch, figures.batch, figures.devices) for figures in told] == [(0, None, {}), (1, None, {})]
-    assert all(figures.seconds > 0 for figures in told)
+    received: list[vram.tensorflow.KerasFigures] = []
+    _fit(vram.tensorflow.callback(received.append))
+    assert [(figures.epoch, figures.batch, figures.devices) for figures in received] == [(0, None, {}), (1, None, {})]
+    assert all(figures.seconds > 0 for figures in received)
 
 
 def test_the_callback_tells_of_every_second_batch_and_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[vram.tensorflow.KerasFigures] = []
+    received: list[vram.tensorflow.KerasFigures] = []
     reset: list[int] = []
     kind = type(framework_of("tensorflow"))
     monkeypatch.setattr(kind, "devices", lambda _: [0])
     figures = Figures(allocated_bytes=7, peak_allocated_bytes=9)
     monkeypatch.setattr(kind, "figures", lambda *_: figures)
     monkeypatch.setattr(kind, "reset_peaks", lambda _, device: reset.append(device))
-    _fit(vram.tensorflow.callback(told.append, every=2))
-    assert [(told_of.epoch, told_of.batch) for told_of in told] == [
+    _fit(vram.tensorflow.callback(received.append, every=2))
+    assert [(one.epoch, one.batch) for one in received] == [
         (0, 1), (0, 3), (0, 5), (0, None), (1, 1), (1, 3), (1, 5), (1, None)
     ]  # fmt: skip
-    assert all(told_of.devices == {0: figures} for told_of in told)
+    assert all(one.devices == {0: figures} for one in received)
     assert reset == [0, 0]
 
 

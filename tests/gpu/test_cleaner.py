@@ -11,53 +11,53 @@ MIB = 1 << 20
 
 
 @pytest.fixture(scope="module", params=["native", "expandable", "pool"])
-def told(run: Callable[[str, str], Any], request: pytest.FixtureRequest) -> Any:
+def result(run: Callable[[str, str], Any], request: pytest.FixtureRequest) -> Any:
     return run("clean.py", request.param)
 
 
-def fell(told: Any, figure: str) -> int:
-    return int(told["before"][figure] - told["after"][figure])
+def fell(result: Any, figure: str) -> int:
+    return int(result["before"][figure] - result["after"][figure])
 
 
-def test_cycles_that_hold_tensors_are_found_named_and_freed(told: Any) -> None:
-    told = told["cycles"]
-    assert told["before"]["allocated"] - told["begun"]["allocated"] == 80 * MIB
-    assert told["found"] == [64 * MIB, 16 * MIB]
-    cleaned = told["first"]["cycles"]
+def test_cycles_that_hold_tensors_are_found_named_and_freed(result: Any) -> None:
+    result = result["cycles"]
+    assert result["before"]["allocated"] - result["begun"]["allocated"] == 80 * MIB
+    assert result["found"] == [64 * MIB, 16 * MIB]
+    cleaned = result["first"]["cycles"]
     assert cleaned["skipped"] is None
-    assert cleaned["device"] == fell(told, "allocated") == 80 * MIB
+    assert cleaned["device"] == fell(result, "allocated") == 80 * MIB
     assert [size for size, _ in cleaned["cycles"]] == [64 * MIB, 16 * MIB]
     assert all("Trainer.itself -> Trainer" in text for _, text in cleaned["cycles"])
     assert f"Trainer.activations -> Tensor[{64 * MIB}] uint8" in cleaned["cycles"][0][1]
-    assert told["second"]["cycles"]["skipped"] == "no more than 0 B would come back"
+    assert result["second"]["cycles"]["skipped"] == "no more than 0 B would come back"
 
 
-def test_workspaces_and_the_cache_are_given_back(told: Any) -> None:
-    told = told["workspaces"]
-    workspace_bytes = told["before"]["allocated"] - told["begun"]["allocated"]
+def test_workspaces_and_the_cache_are_given_back(result: Any) -> None:
+    result = result["workspaces"]
+    workspace_bytes = result["before"]["allocated"] - result["begun"]["allocated"]
     assert workspace_bytes > 0
-    assert told["before"]["plans"] == 1
-    assert told["first"]["workspaces"]["skipped"] is None
-    assert told["first"]["workspaces"]["device"] == fell(told, "allocated") == workspace_bytes
-    assert told["after"]["plans"] == 0
-    assert told["first"]["cache"]["skipped"] is None
-    assert told["first"]["cache"]["device"] == fell(told, "reserved") >= 256 * MIB
-    assert told["product"] == 512
+    assert result["before"]["plans"] == 1
+    assert result["first"]["workspaces"]["skipped"] is None
+    assert result["first"]["workspaces"]["device"] == fell(result, "allocated") == workspace_bytes
+    assert result["after"]["plans"] == 0
+    assert result["first"]["cache"]["skipped"] is None
+    assert result["first"]["cache"]["device"] == fell(result, "reserved") >= 256 * MIB
+    assert result["product"] == 512
 
 
-def test_pinned_memory_that_nobody_uses_is_given_back(told: Any) -> None:
-    told = told["host"]
-    assert told["before"]["pinned"] >= (256 + 32) * MIB
-    cleaned = told["first"]["host"]
+def test_pinned_memory_that_nobody_uses_is_given_back(result: Any) -> None:
+    result = result["host"]
+    assert result["before"]["pinned"] >= (256 + 32) * MIB
+    cleaned = result["first"]["host"]
     assert cleaned["skipped"] is None
-    assert cleaned["host"] == fell(told, "pinned") >= 256 * MIB
+    assert cleaned["host"] == fell(result, "pinned") >= 256 * MIB
     assert cleaned["device"] == 0
-    assert told["after"]["pinned"] >= told["kept"]
-    assert told["second"]["host"]["skipped"] == "no more than 32 MiB would come back"  # which are in use
+    assert result["after"]["pinned"] >= result["kept"]
+    assert result["second"]["host"]["skipped"] == "no more than 32 MiB would come back"  # which are in use
 
 
-def test_a_second_cleaning_straight_after_is_not_worth_it(told: Any) -> None:
-    second = told["workspaces"]["second"]
+def test_a_second_cleaning_straight_after_is_not_worth_it(result: Any) -> None:
+    second = result["workspaces"]["second"]
     assert list(second) == ["cycles", "workspaces", "cache"]
     assert [cleaned["device"] for cleaned in second.values()] == [0, 0, 0]
     assert all(cleaned["skipped"] for cleaned in second.values()), second

@@ -30,12 +30,12 @@ def test_a_recording_of_jax_holds_what_jax_counts(tmp_path: Path) -> None:
     assert counted["sum"] == 0 + 1 + 2 + 2048
     assert counted["peak"] >= 3 * 256 * MIB
     assert path.exists(), done.stderr
-    told = subprocess.run(
+    reported = subprocess.run(
         [vram.program(), "report", "--json", path], capture_output=True, text=True, check=False, timeout=120
     )
-    assert told.stdout, told.stderr
+    assert reported.stdout, reported.stderr
     device: Any
-    (device,) = json.loads(told.stdout)["devices"]
+    (device,) = json.loads(reported.stdout)["devices"]
     assert device["allocations"] > 0
     peak = device["peak"]["requested_bytes"]
     gpu_bytes = vram.memory().gpus[0].total_bytes or 0

@@ -59,7 +59,7 @@ def verify(words: list[str | Path], expected_code: int, timeout: float, wrong_al
     return json.loads(line)
 
 
-def assert_all_kinds_happened(told: Any) -> None:
+def assert_all_kinds_happened(result: Any) -> None:
     kinds: tuple[str, ...] = (
         "allocations",
         "checks",
@@ -70,20 +70,30 @@ def assert_all_kinds_happened(told: Any) -> None:
         "orphans",
     )
     kinds += ("other_stream_uses", "handed_over", "reclaimed", "trims", "flag_waits", "early_frees")
-    assert [kind for kind in kinds if told[kind] == 0] == []
+    assert [kind for kind in kinds if result[kind] == 0] == []
 
 
 def test_no_word_is_wrong_and_no_capture_breaks(program: Path) -> None:
-    told = verify([program, "--seconds", str(SECONDS)], 0, SECONDS + 180)
-    assert (told["wrong_words"], told["broken_captures"], told["flag_timeouts"], told["failures"]) == (0, 0, 0, [])
-    assert_all_kinds_happened(told)
+    result = verify([program, "--seconds", str(SECONDS)], 0, SECONDS + 180)
+    assert (result["wrong_words"], result["broken_captures"], result["flag_timeouts"], result["failures"]) == (
+        0,
+        0,
+        0,
+        [],
+    )
+    assert_all_kinds_happened(result)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_no_word_is_wrong_between_two_gpus(program: Path) -> None:
-    told = verify([program, "--seconds", str(SECONDS), "--devices", "2"], 0, SECONDS + 180)
-    assert (told["wrong_words"], told["broken_captures"], told["flag_timeouts"], told["failures"]) == (0, 0, 0, [])
-    assert told["copies"] > 0
+    result = verify([program, "--seconds", str(SECONDS), "--devices", "2"], 0, SECONDS + 180)
+    assert (result["wrong_words"], result["broken_captures"], result["flag_timeouts"], result["failures"]) == (
+        0,
+        0,
+        0,
+        [],
+    )
+    assert result["copies"] > 0
 
 
 def test_memcheck_finds_no_access_outside_of_the_pools_memory(program: Path) -> None:
@@ -93,20 +103,20 @@ def test_memcheck_finds_no_access_outside_of_the_pools_memory(program: Path) -> 
     # The pool expects the driver to refuse calls: those are no errors. A tool that runs kernels one at a time can't
     # cross streams.
     check = [sanitizer, "--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "9"]
-    told = verify([*check, program, "--seconds", "30", *SMALL, "--crossed", "0"], 0, 300)
-    assert (told["wrong_words"], told["broken_captures"], told["failures"]) == (0, 0, [])
-    assert told["checks"] > 0
+    result = verify([*check, program, "--seconds", "30", *SMALL, "--crossed", "0"], 0, 300)
+    assert (result["wrong_words"], result["broken_captures"], result["failures"]) == (0, 0, [])
+    assert result["checks"] > 0
 
 
 @pytest.mark.parametrize("order", ["free", "record"])
 def test_an_allocator_that_ignores_an_order_is_found(program: Path, order: str) -> None:
-    told = verify([program, "--seconds", "20", *SMALL], 1, 120, wrong_allocator=order)
-    assert told["wrong_words"] > 0
+    result = verify([program, "--seconds", "20", *SMALL], 1, 120, wrong_allocator=order)
+    assert result["wrong_words"] > 0
 
 
 def test_an_allocator_that_breaks_captures_is_found(program: Path) -> None:
-    told = verify([program, "--seconds", "20", *SMALL], 1, 120, wrong_allocator="capture")
-    assert told["broken_captures"] > 0
+    result = verify([program, "--seconds", "20", *SMALL], 1, 120, wrong_allocator="capture")
+    assert result["broken_captures"] > 0
 
 
 def test_waits_hold_beside_launches_that_a_lock_keeps_apart(tmp_path: Path) -> None:
@@ -115,7 +125,7 @@ def test_waits_hold_beside_launches_that_a_lock_keeps_apart(tmp_path: Path) -> N
         [build(tmp_path, "lost_wait.cu"), "2"], check=True, capture_output=True, text=True, timeout=60
     )
     print(done.stdout)
-    told = json.loads(done.stdout)
+    result = json.loads(done.stdout)
     held = ("kernels", "graph_of_1_locked", "graph_of_3_locked")
-    assert {kind: told[kind]["wrong"] for kind in held} == dict.fromkeys(held, 0)
-    assert all(told[kind]["rounds"] > 0 for kind in held)
+    assert {kind: result[kind]["wrong"] for kind in held} == dict.fromkeys(held, 0)
+    assert all(result[kind]["rounds"] > 0 for kind in held)

@@ -159,9 +159,9 @@ def record(tmp_path: Path, allocator: str, stacks: str, body: str = TRAINING) ->
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     report: list[str | Path] = [vram.program(), "report", "--json", "--top", "0", path]
-    told = subprocess.run(report, capture_output=True, text=True, check=False, timeout=120)
-    assert told.stdout, told.stderr
-    (device,) = json.loads(told.stdout)["devices"]
+    reported = subprocess.run(report, capture_output=True, text=True, check=False, timeout=120)
+    assert reported.stdout, reported.stderr
+    (device,) = json.loads(reported.stdout)["devices"]
     return json.loads(done.stdout.splitlines()[-1]), device
 
 
@@ -243,9 +243,9 @@ def test_a_history_that_the_program_keeps_is_untouched(tmp_path: Path) -> None:
     path = tmp_path / "run.vtrace"
     done = subprocess.run([sys.executable, program, path], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
-    told = subprocess.run(
+    reported = subprocess.run(
         [vram.program(), "report", "--json", path], capture_output=True, text=True, check=False, timeout=120
     )
-    (device,) = json.loads(told.stdout)["devices"]
+    (device,) = json.loads(reported.stdout)["devices"]
     assert device["confidence"]["word"] == "exact"
     assert "program.py" in json.dumps(device["holders"])

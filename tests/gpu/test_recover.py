@@ -37,14 +37,14 @@ def both_ranks(folder: Path, allocator: str) -> list[Any]:
 @pytest.mark.parametrize("allocator", ["native", "pool"])
 def test_two_ranks_split_alike_where_one_has_too_little_memory(tmp_path: Path, allocator: str) -> None:
     poor, rich = both_ranks(tmp_path, allocator)
-    for told in (poor, rich):
-        first, second = told["batches"]
+    for result in (poor, rich):
+        first, second = result["batches"]
         assert first["size"] in (64, 32)  # of 128; the limit is far above what 16 need
         assert first["retries"] >= 1
         assert (second["size"], second["retries"]) == (first["size"], 0)
-        assert max(batch["difference"] for batch in told["batches"]) <= EQUAL
-        assert told["own"] <= EQUAL
-        before, after = told["others"]
+        assert max(batch["difference"] for batch in result["batches"]) <= EQUAL
+        assert result["own"] <= EQUAL
+        before, after = result["others"]
         assert before == after, "a rank took memory of the other one's GPU"
     assert [batch["size"] for batch in poor["batches"]] == [batch["size"] for batch in rich["batches"]]
     assert [batch["retries"] for batch in poor["batches"]] == [batch["retries"] for batch in rich["batches"]]
@@ -58,34 +58,34 @@ def alone(run: Run, request: pytest.FixtureRequest) -> Any:
 
 
 def test_a_batch_is_split_until_it_fits_with_the_same_gradients(alone: Any) -> None:
-    told = alone["micro_batches"]
-    assert told["size"] in (64, 32)
-    assert told["retries"] >= 1
-    assert told["freed"] > 0
-    assert told["difference"] <= EQUAL
-    assert told["left"] == 0
+    result = alone["micro_batches"]
+    assert result["size"] in (64, 32)
+    assert result["retries"] >= 1
+    assert result["freed"] > 0
+    assert result["difference"] <= EQUAL
+    assert result["left"] == 0
 
 
 def test_a_function_is_called_again_with_parts_that_fit(alone: Any) -> None:
-    told = alone["retry_on_oom"]
-    *sizes, one, other = told["sizes"]  # the last two: one part in two, to see that results belong to samples
+    result = alone["retry_on_oom"]
+    *sizes, one, other = result["sizes"]  # the last two: one part in two, to see that results belong to samples
     size = one + other
     assert sizes[0] == 128
     assert size in (64, 32)
     assert sizes[-128 // size :] == [size] * (128 // size)
-    assert told["difference"] <= EQUAL
-    assert told["left"] == 0
+    assert result["difference"] <= EQUAL
+    assert result["left"] == 0
 
 
 def test_random_numbers_on_the_gpu_begin_again(alone: Any) -> None:
-    told = alone["dropout"]
-    failed, smooth = told["retries"]
+    result = alone["dropout"]
+    failed, smooth = result["retries"]
     assert failed >= 1
     assert smooth == 0
-    assert told["sizes"][0] == told["sizes"][1] < 128
-    assert told["equal"]
-    assert told["state"]
-    assert any("dropout" in note for note in told["notes"])
+    assert result["sizes"][0] == result["sizes"][1] < 128
+    assert result["equal"]
+    assert result["state"]
+    assert any("dropout" in note for note in result["notes"])
     of_function = alone["dropout_of_a_function"]
     assert of_function["tried"][0] == 128
     count = len(of_function["parts"])
@@ -96,9 +96,9 @@ def test_random_numbers_on_the_gpu_begin_again(alone: Any) -> None:
 
 @pytest.mark.parametrize("allocator", ["native", "expandable", "pool"])
 def test_the_largest_batch_is_found_by_three_trials(run: Run, allocator: str) -> None:
-    told = run("find_batch_size.py", allocator)
-    assert abs(told["budget"] - told["limit"]) <= 4096  # the limit that was set; the search finds it itself
-    assert len(told["trials"]) <= 3, told
-    assert told["size"] % 8 == 0
-    assert told["peak"] <= told["limit"]
-    assert told["larger"] > told["limit"], told
+    result = run("find_batch_size.py", allocator)
+    assert abs(result["budget"] - result["limit"]) <= 4096  # the limit that was set; the search finds it itself
+    assert len(result["trials"]) <= 3, result
+    assert result["size"] % 8 == 0
+    assert result["peak"] <= result["limit"]
+    assert result["larger"] > result["limit"], result

@@ -167,8 +167,8 @@ void threads_wait_together_beside_a_mem_pool() {
   current().endAllocateToPool(0, pool_id(5));
 }
 
-// Threads that wait beside a MemPool, while captures come and go: in the end the pool knows of
-// none.
+// Threads that wait while a MemPool is used, while captures come and go: in the end the pool knows
+// of none.
 void captures_are_counted_whoever_waits_meanwhile() {
   set_current(0, 7);
   current().beginAllocateToPool(0, pool_id(5), only(7));
@@ -195,7 +195,7 @@ void captures_are_counted_whoever_waits_meanwhile() {
   stand_in::vram().is_short = false;
 }
 
-// Its graphs may be launched at any time, beside which the pool makes no stream wait.
+// Its graphs may be launched at any time, and meanwhile the pool makes no stream wait.
 void a_pool_that_is_opened_after_a_capture_is_told_of_it() {
   const size_t begins = times_called("begin capture");
   const size_t ends = times_called("end capture");

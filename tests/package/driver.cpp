@@ -13,7 +13,7 @@
 namespace c10 {
 namespace {
 
-// Somebody who could free memory before PyTorch runs out of it.
+// A hook that could free memory before PyTorch runs out of it.
 class Spare final : public FreeMemoryCallback {
  public:
   static inline int asked = 0;

@@ -59,7 +59,7 @@ int in_child(Action action) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
 }
 
-// A data loader's worker or a launcher's child that goes on to use CUDA itself.
+// A data loader's worker or a launcher's child that then uses CUDA itself.
 void a_child_forked_before_cuda_frees_native_blocks() {
   cuda().has_devices = false;
   CHECK(in_child([] {

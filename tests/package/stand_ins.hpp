@@ -28,7 +28,7 @@ struct Cuda {
 
   // What the native allocator traces, with its lock held, and shows in snapshots.
   std::recursive_mutex allocator_lock;
-  bool has_devices = true;  // made by init(); trackers attached before that reach nobody
+  bool has_devices = true;  // made by init(); trackers attached before that reach no allocator
   bool can_be_traced = true;
   std::string backend = "native";
   std::vector<c10::cuda::CUDACachingAllocator::AllocatorTraceTracker> trackers;

@@ -38,7 +38,7 @@ void before_cuda_is_there_it_waits_for_it() {
   cuda().has_devices = false;
   CHECK(tap(0) == nullptr);
   CHECK(cuda().trackers.empty());
-  CHECK(!was_called("claim"));  // until there is somebody to listen to
+  CHECK(!was_called("claim"));  // until there is an allocator to listen to
   vram().is_recording = true;
   current().init(2);
   CHECK(was_called("claim"));
@@ -186,7 +186,7 @@ void requests_have_their_stack_and_frees_none() {
   (void)take_events();
   DataPtr data = current().allocate(100);
   void* const raw = current().raw_alloc(200);
-  trace(Entry::SEGMENT_FREE, 0, 1, 1);  // by nobody's request
+  trace(Entry::SEGMENT_FREE, 0, 1, 1);  // without a request
   data.clear();
   current().raw_delete(raw);
   const auto events = take_events();

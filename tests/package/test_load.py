@@ -90,6 +90,7 @@ def test_all_holders_add_up_to_the_moment() -> None:
         holders = report.holders("step:3", by=by, top=None)
         assert sum(holder.requested_bytes for holder in holders) == report.state("step:3")["requested_bytes"]
     assert len(report.holders(by="size", top=3)) == 3
+    assert report.holders(by="size", top=(1 << 64) + 3) == report.holders(by="size", top=None)
 
 
 @all_recordings
@@ -286,6 +287,8 @@ def test_what_the_recording_lacks_is_an_error() -> None:
         report.holders(by="line")
     with pytest.raises(ValueError, match=r"from 1 on, or None for all, not 0"):
         report.holders(top=0)
+    with pytest.raises(ValueError, match=r"null byte in 'peak\\x00'"):
+        report.state("peak\0")
     with pytest.raises(ValueError, match=r"'blocks': expected one of events, allocations"):
         report.to_arrow("blocks")
 

@@ -155,6 +155,37 @@ cycle.itself, cycle.stream = cycle, vram.load(sys.argv[1]).table("steps").__arro
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+AT_THE_END = [
+    """
+import atexit, sys
+kept = []
+atexit.register(lambda: print(kept[0].state("peak")["event"]))  # which runs after all that is registered later
+import vram
+kept.append(vram.load(sys.argv[1]))
+""",
+    """
+import sys, threading, vram
+report, used = vram.load(sys.argv[1]), threading.Event()
+def use():
+    while True:
+        report.state("step:3")
+        report.table("events").__arrow_c_stream__()
+        used.set()
+for _ in range(3):
+    threading.Thread(target=use, daemon=True).start()
+used.wait()
+""",
+]
+
+
+@pytest.mark.parametrize("code", AT_THE_END, ids=["atexit", "daemon threads"])
+def test_a_report_may_be_used_until_the_process_ends(code: str) -> None:
+    command = [sys.executable, "-c", code, str(LEAK)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_closing_a_report_leaves_its_streams() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     report = vram.load(LEAK)

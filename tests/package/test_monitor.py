@@ -363,13 +363,13 @@ def test_a_class_is_not_decorated() -> None:
 
 
 def test_regions_do_not_lower_the_peaks_that_keras_is_told(gpu: Counters) -> None:
-    told: list[vram.tensorflow.KerasFigures] = []
-    figures = vram.tensorflow._Figures(cast(Any, gpu), told.append, every=0)
+    received: list[vram.tensorflow.KerasFigures] = []
+    figures = vram.tensorflow._Figures(cast(Any, gpu), received.append, every=0)
     gpu.spike(500)
     figures.begin_epoch(0)
     gpu.spike(90)
     with vram.monitor("x"):  # resets the counter
         gpu.spike(10)
     figures.end_epoch()
-    assert told[0].devices[0].peak_allocated_bytes == 90
+    assert received[0].devices[0].peak_allocated_bytes == 90
     assert vram.peaks() == vram.Peaks(500, 100)

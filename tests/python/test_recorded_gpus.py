@@ -67,15 +67,15 @@ def test_each_tree_has_its_figures_here() -> None:
 def test_the_whole_program_tells_what_was_recorded(tree: str, tmp_path: pathlib.Path) -> None:
     code, text = status(tree, tmp_path, "--json")
     assert code == (0 if EXPECTED[tree] else 3)
-    told = json.loads(text)
+    document = json.loads(text)
     found = [
         (
             device["pci_id"],
             device["memory"]["used_bytes"],
             device["memory"]["total_bytes"],
-            uses_of(device["index"], told["processes"]),
+            uses_of(device["index"], document["processes"]),
         )
-        for device in told["devices"]
+        for device in document["devices"]
     ]
     assert found == EXPECTED[tree]
 

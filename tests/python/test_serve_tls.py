@@ -290,7 +290,7 @@ def test_handshakes_that_do_not_end_take_little_memory(
         for _ in range(800):
             slow = connections.enter_context(serve.connect())
             slow.sendall(record)
-        assert served_certificate(serve) == (tmp_path / "server.crt").read_text()  # whoever comes is served
+        assert served_certificate(serve) == (tmp_path / "server.crt").read_text()  # new clients are served
         grown = serve.resident_bytes() - before
         print(json.dumps({"mib": round(grown / MIB, 1)}))
         assert grown < 40 * MIB

@@ -54,10 +54,10 @@ def test_traffic_is_told_after_a_few_looks(tmp_path: pathlib.Path) -> None:
     with Watch(machine) as watch:
         first = watch.until(lambda _: True)["devices"][0]
         assert (first["memory_bandwidth_percent"], first["pcie_sent_bytes_per_second"]) == (None, None)
-        told = watch.until(lambda found: found["devices"][0]["memory_bandwidth_percent"] is not None)["devices"][0]
-    assert (told["memory_bandwidth_percent"], told["pcie_sent_bytes"]) == (37, None)
-    assert (told["pcie_sent_bytes_per_second"], told["pcie_received_bytes_per_second"]) == (1000 * MIB, MIB // 2)
-    assert (told["nvlink_sent_bytes_per_second"], told["nvlink_received_bytes_per_second"]) == (30 * MIB, 40 * MIB)
+        device = watch.until(lambda found: found["devices"][0]["memory_bandwidth_percent"] is not None)["devices"][0]
+    assert (device["memory_bandwidth_percent"], device["pcie_sent_bytes"]) == (37, None)
+    assert (device["pcie_sent_bytes_per_second"], device["pcie_received_bytes_per_second"]) == (1000 * MIB, MIB // 2)
+    assert (device["nvlink_sent_bytes_per_second"], device["nvlink_received_bytes_per_second"]) == (30 * MIB, 40 * MIB)
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

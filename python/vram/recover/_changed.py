@@ -9,7 +9,7 @@ from vram.recover import _trees
 
 
 def version_of(tensor: Any) -> int:
-    """0 where nobody counts: of arrays, and of tensors made in inference mode."""
+    """0 where nothing counts: of arrays, and of tensors made in inference mode."""
     if not hasattr(tensor, "is_inference") or tensor.is_inference():
         return 0
     return int(tensor._version)

@@ -25,6 +25,7 @@ from vram._prototypes import (
 )
 
 _POINTER = ctypes.c_void_p
+_MAX_UINT64 = (1 << 64) - 1  # ctypes takes the lowest bits of larger numbers
 
 
 def path() -> Path:
@@ -56,14 +57,15 @@ class NativeReport:
     """A recording in the library, closed with this object. Any thread may use it."""
 
     def __init__(self, file: str | os.PathLike[str], max_bytes: int) -> None:
-        options = _library.sized(ReportOptions, max_bytes=max_bytes)
+        options = _library.sized(ReportOptions, max_bytes=min(max_bytes, _MAX_UINT64))
         handle = _POINTER()
         name = os.fsencode(file)
         if b"\0" in name:
             raise ValueError(f"expected a path, found a null byte in {file!r}")
         _check(library().vram_report_open(name, ctypes.byref(options), ctypes.byref(handle)), os.fspath(file))
         self._handle = handle
-        weakref.finalize(self, library().vram_report_close, handle)
+        # Not at the end of the process, where daemon threads and other functions of atexit may still use it.
+        weakref.finalize(self, library().vram_report_close, handle).atexit = False
 
     def document(self, top: int) -> bytes:
         """Return vram.report/1 as JSON."""
@@ -74,6 +76,8 @@ class NativeReport:
     def state(self, device: int, at: str, top: int) -> bytes:
         """Return the state of a device at a moment as JSON."""
         text = ctypes.c_char_p()
+        if "\0" in at:
+            raise ValueError(f"expected a moment, found a null byte in {at!r}")
         _check(library().vram_report_state_json(self._handle, device, at.encode(), top, ctypes.byref(text)))
         return _taken(text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -310,7 +311,7 @@ def _checked_top(top: int | None) -> int:
         return 0
     if top < 1:
         raise ValueError(f"top is a number of holders from 1 on, or None for all, not {top}")
-    return top
+    return min(top, sys.maxsize)
 
 
 def _made(kind: type[_Value], values: Mapping[str, Any]) -> _Value:

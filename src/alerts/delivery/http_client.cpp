@@ -22,7 +22,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-constexpr size_t kMaxBodyBytes = size_t{64} << 10;  // of an answer; nobody reads more
+constexpr size_t kMaxBodyBytes = size_t{64} << 10;  // of an answer; no caller reads more
 constexpr uint32_t kMaxHeaderBytes = 16 << 10;
 constexpr auto kSlice = std::chrono::milliseconds(50);  // how late a wish to end is heard
 

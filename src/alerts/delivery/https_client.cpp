@@ -34,7 +34,7 @@ enum Option : int {
   kNoSignal = 99,
   kTimeoutMs = 155,
   kProtocols = 181,
-  kQuickExit = 322,  // leaves a look-up of the host behind; older ones wait for it
+  kQuickExit = 322,  // leaves a running lookup of the host behind; older ones wait for it
   kWriteFunction = 20011,
   kPostBytes = 30120,
 };
@@ -47,7 +47,7 @@ constexpr int kMessageDone = 1;
 constexpr int kSliceMs = 50;  // how late a wish to end is heard
 constexpr size_t kErrorBytes = 256;
 
-constexpr size_t kMaxBody = size_t{64} << 10;  // of an answer; nobody reads more
+constexpr size_t kMaxBody = size_t{64} << 10;  // of an answer; no caller reads more
 
 struct Received {
   std::string body;
@@ -59,7 +59,7 @@ size_t receive(const char* bytes, size_t size, size_t count, void* user) {
   const size_t room = kMaxBody - received.body.size();
   received.is_truncated = size * count > room;
   received.body.append(bytes, std::min(size * count, room));
-  return received.is_truncated ? 0 : size * count;  // 0 ends it: nobody reads more
+  return received.is_truncated ? 0 : size * count;  // 0 ends it: no caller reads more
 }
 
 class CurlExchange {
@@ -70,7 +70,7 @@ class CurlExchange {
                      std::chrono::milliseconds at_most, const std::atomic<bool>& must_end) {
     if (!easy_) return fail(Code::kIo, "{}: no memory for libcurl", target.shown);
     add_header("Content-Type: application/json");
-    add_header("Expect:");  // no "100-continue" that nobody answers
+    add_header("Expect:");  // no "100-continue" that servers leave unanswered
     if (!target.authorization.empty()) add_header("Authorization: " + target.authorization);
     const std::string host =
         target.host.find(':') == std::string::npos ? target.host : "[" + target.host + "]";

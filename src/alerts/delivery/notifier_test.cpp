@@ -24,7 +24,7 @@ using testing::StubServer;
 using testing::update_of;
 using testing::wait_for;
 
-// What a log was told, by any thread.
+// What a log received, from any thread.
 class Lines {
  public:
   std::function<void(std::string_view)> writer() {
@@ -212,7 +212,7 @@ TEST(Notifier, AWebhookCanMove) {
   EXPECT_EQ(before.wait_for(2).size(), 2U);
 }
 
-// The new one is told what fires without waiting for the next repeat; webhooks count first.
+// The new one receives what fires without waiting for the next repeat; webhooks count first.
 TEST(Notifier, AnAlertmanagerCanMove) {
   StubServer before([](size_t) { return answer_with(200); });
   StubServer after([](size_t) { return answer_with(200); });
@@ -254,7 +254,7 @@ TEST(Notifier, AnAnswerThatRepeatsTheUrlIsNotShown) {
   EXPECT_THAT(state.trouble, ::testing::Not(HasSubstr("s3cret")));
 }
 
-// An Alertmanager is told the state, again and again, and not of what is only pending.
+// An Alertmanager receives the state, again and again, without what is only pending.
 TEST(Notifier, RepeatsFiringAlertsToAnAlertmanager) {
   StubServer server([](size_t number) { return answer_with(number == 1 ? 500 : 200); });
   NotifierOptions options = quick_options();

@@ -109,7 +109,7 @@ bool is_passing(unsigned status) {
   return status >= 500 || std::ranges::count(kStatuses, status) > 0;
 }
 
-// What an HTTP status means for whoever posted.
+// What an HTTP status means for the sender.
 Delivery delivery_of(const ReceiverUrl& target, const Result<Answer>& answer) {
   if (!answer) return {Outcome::kFailed, answer.error().message};
   const unsigned status = answer->status;
@@ -156,7 +156,7 @@ std::unique_ptr<Receiver> webhook_receiver(ReceiverUrl target, const NotifierOpt
 }
 
 // Alertmanager, by its API version 2. It forgets an alert when its end has passed, so firing ones
-// are told again and again with an end a few repeats away: should we vanish, they end by
+// are sent repeatedly with an end a few repeats away: if this process vanishes, they end by
 // themselves.
 
 namespace {
@@ -214,7 +214,7 @@ class Alertmanager final : public HttpReceiver {
     for (const Alert& alert : update.alerts) {
       if (alert.state != AlertState::kPending) alerts_.push_back(alert);
     }
-    // What a process before this one told of, or could not, is told again at the start.
+    // What an earlier process sent, or could not send, is sent again at the start.
     const bool is_first = std::exchange(is_first_, false) && !alerts_.empty();
     if (!update.changes.empty() || is_first) changed_ = changed_.value_or(now);
     return 0;
@@ -252,7 +252,7 @@ class Alertmanager final : public HttpReceiver {
   std::string link_;
   std::string host_;
   std::vector<Alert> alerts_;
-  std::optional<Clock::time_point> changed_;  // since when it has not been told of the newest
+  std::optional<Clock::time_point> changed_;  // since when it lacks the newest
   std::optional<Clock::time_point> taken_;    // the same, of what is on its way
   Clock::time_point announced_;
   bool is_first_ = true;

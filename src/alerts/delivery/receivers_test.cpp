@@ -1,4 +1,4 @@
-// A real Alertmanager (Debian's package) is told of what a Judge finds: the alert shows there with
+// A real Alertmanager (Debian's package) receives what a Judge finds: the alert shows there with
 // its labels, and is gone when it is resolved. amtool is the eye: it asks the API.
 #include "alerts/delivery/notifier.hpp"
 #include "alerts/judge/judge.hpp"
@@ -144,7 +144,7 @@ class AlertmanagerTest : public ::testing::Test {
     options.log = LogForm::kNone;
     options.timeout = kTimeout;
     std::string url = api();
-    options.alertmanagers = {url.insert(7, "ann:s3cret@")};  // it does not mind who asks
+    options.alertmanagers = {url.insert(7, "ann:s3cret@")};  // it accepts any user
     options.link = "http://node17:9877/";
     notifier_ = Notifier::open(options).value();
   }

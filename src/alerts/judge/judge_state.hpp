@@ -17,7 +17,7 @@ namespace vram::alerts {
 // Phase: the state of an alert between its first sign and its end, a state machine driven by
 // verdicts. Contains no values and no texts. Pure: monotonic time is a parameter.
 //
-//     holds ──▶ pending ──(for so long)──▶ firing ──(clear for so long)──▶ over
+//     holds ──▶ pending ──(for `for`)──▶ firing ──(clear for `clear_for`)──▶ over
 //                  └── no longer: dropped           └── unknown for too long: over
 
 enum class Verdict : uint8_t {

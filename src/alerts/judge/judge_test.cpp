@@ -57,7 +57,7 @@ TEST(Judge, OneGoodLookBeginsThePendingTimeAnew) {
   EXPECT_THAT(samples.notified, IsEmpty());
 }
 
-// Ends as `ending` and is told of once.
+// Ends as `ending` and is reported once.
 void expect_ended(const SampleSequence& samples, Ending ending) {
   ASSERT_FALSE(samples.notified.empty());
   const Alert& last = samples.notified.back();

@@ -150,7 +150,7 @@ void Measurer::restore_devices(const Json& saved) {
   }
 }
 
-// Xids are counted by this program, from 0; ECC errors by the driver, which went on meanwhile.
+// Xids are counted by this program, from 0; ECC errors by the driver, which kept counting.
 void Measurer::restore_faults(const Json& saved) {
   for (const Json& one : saved.at("xids")) {
     Subject subject = subject_of(one.at("subject"));

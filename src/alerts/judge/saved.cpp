@@ -167,7 +167,7 @@ std::string Judge::saved_alerts(const ClockReading& now) const {
                  {"resolved", std::move(resolved)}});
 }
 
-// A case that fires is waited for anew: that nothing was known in between is no fault of its own.
+// A case that fires is waited for again: that nothing was known in between is no fault of its own.
 void Judge::State::take_case(const Json& saved) {
   auto alert = alert_of(saved.at("alert"));
   if (!alert) return;

@@ -1,4 +1,4 @@
-// A Judge that a later process goes on from: alerts, clocks, trends and counts of faults.
+// A Judge that a later process continues: alerts, clocks, trends and counts of faults.
 #include "alerts/testing/samples.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ void restart(SampleSequence& samples, uint64_t after_ns = 0, uint64_t boot_after
   for (watch::Device& device : samples.machine.devices) device.xids.emplace();
 }
 
-// Three hours in which much happens: each minute `change` may start the program anew.
+// Three hours in which much happens: each minute `change` may restart the program.
 template <typename Restart>
 SampleSequence lived_through(Restart may_restart) {
   SampleSequence samples;

@@ -43,7 +43,7 @@ void lose(watch::Device& device) {
   device.sample.trouble = "GPU is lost (15)";
 }
 
-// The figures of the first device for so long.
+// The figures of the first device for that time.
 std::function<void(SampleSequence&)> with_device(const std::function<void(watch::Device&)>& change,
                                                  uint64_t for_ns) {
   return [change, for_ns](SampleSequence& samples) {
@@ -186,7 +186,7 @@ std::vector<History> fault_histories() {
          samples.device().health.ecc_since_boot.uncorrected = 6;
          samples.take_sample();
        },
-       [](SampleSequence& samples) {  // old ones, and a driver that is loaded anew
+       [](SampleSequence& samples) {  // old ones, and a driver that is reloaded
          samples.device().health.ecc_since_boot.uncorrected = 5;
          samples.sample_for(kMinuteNs);
          samples.device().health.ecc_since_boot.uncorrected = 0;

@@ -97,7 +97,7 @@ bool has_uuid(const MachineFacts& facts, std::string_view word) {
   });
 }
 
-// Nothing: it can't be told.
+// Nothing: it is unknown.
 std::optional<bool> names_a_device(const MachineFacts& facts, const std::string& word) {
   if (word.starts_with("GPU-") || word.starts_with("MIG-")) {
     const bool knows_all = std::ranges::all_of(devices(facts), [](const watch::Device& device) {

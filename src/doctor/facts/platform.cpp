@@ -1,4 +1,4 @@
-// What kind of machine this is, and what its kernel was told.
+// What kind of machine this is, and its kernel's parameters.
 #include "doctor/collect.hpp"
 #include "gpu/drm/files.hpp"
 

@@ -217,7 +217,7 @@ GrowthText text_of(GrowthKind kind) {
           "Record more steps: a cache fills ever more slowly, a leak goes on."};
 }
 
-// What was allocated once and kept needs nobody to act; a cache may need a limit, and what is
+// What was allocated once and kept needs no action; a cache may need a limit, and what is
 // undecided more steps.
 void other_growth(const DeviceReport& report, std::vector<Finding>* out) {
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
@@ -239,7 +239,7 @@ void big_holder(const trace::Trace& trace, const DeviceReport& report, std::vect
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
   const Holder* holder = largest_holder(report.at_peak, Dimension::kUserFrame);
   if (holder == nullptr || !matters(holder->requested_bytes, kMinHolderShare, peak)) return;
-  // What leaks is no working memory: the leak was told already.
+  // What leaks is no working memory: there is a finding of the leak already.
   const bool leaks = std::any_of(report.growth.begin(), report.growth.end(), [&](const Growth& g) {
     return g.kind == GrowthKind::kLeak && g.site == holder->name;
   });

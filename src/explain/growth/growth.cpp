@@ -16,7 +16,7 @@ namespace vram::explain {
 namespace {
 
 constexpr uint64_t kMinSteadySteps = 5;
-// Those with most bytes: each costs a look at its births.
+// Those with most bytes: each costs a pass over its births.
 constexpr size_t kMaxCandidates = 500;
 constexpr size_t kMinJoinedFrames = 4;
 constexpr double kFading = 0.05;  // probability of what was seen had births not faded
@@ -203,8 +203,8 @@ class GrowthFinder {
     std::move(same->begin(), same->end(), std::back_inserter(*result));
   }
 
-  // Growth that is no leak is told by what it is, all sizes together; the blocks of a frame stay
-  // together.
+  // Growth that is no leak is reported by what it is, all sizes together; the blocks of a frame
+  // stay together.
   void add_other_growth(std::vector<Group> groups, std::vector<Growth>* found) {
     std::map<std::pair<GrowthKind, uint32_t>, Group> unframed;
     const auto add = [&](GrowthKind kind, const Group& g) {

@@ -68,7 +68,7 @@ bool survives(const GrowthGroup& g) {
          static_cast<double>(g.alive_bytes) >= kMinSurvival * static_cast<double>(g.born_bytes);
 }
 
-// The last ends are left out: of what was born there nobody knows whether it survives.
+// The last ends are left out: whether what was born there survives is unknown.
 double slope_of(const GrowthWindow& w, const GrowthGroup& g) {
   std::vector<double> change(w.steps + 1, 0.0);
   for (const Survivor& s : g.blocks) {
@@ -179,7 +179,7 @@ double regular_log_likelihood(std::span<const uint32_t> births, uint32_t length)
   return sum + (quiet > 0 ? (quiet - 1) / k : 0) * std::log(kAnywhere);
 }
 
-// A cache of `capacity` entries: in each step that has a look-up, with probability `p`, one is
+// A cache of `capacity` entries: in each step with a lookup, with probability `p`, one is
 // missing with probability 1 - entries / capacity.
 double cache_log_likelihood(std::span<const uint32_t> births, uint32_t length, double capacity,
                             double p) {
@@ -203,7 +203,7 @@ double best_cache_log_likelihood(std::span<const uint32_t> births, uint32_t leng
   double best = -std::numeric_limits<double>::infinity();
   for (const double full : {kFullCache, (kFullCache + 1) / 2, 1.0}) {
     const double capacity = count / full;
-    double misses = 0;  // expected, with a look-up in every step
+    double misses = 0;  // expected, with one lookup in every step
     uint32_t at = 0;
     for (size_t entries = 0; entries <= births.size(); ++entries) {
       const uint32_t next = entries < births.size() ? births[entries] + 1 : length;

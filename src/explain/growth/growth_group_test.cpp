@@ -18,7 +18,7 @@ Births all_of(uint32_t count) {
 }
 
 TEST(LastingLogRatio, OfBirthsInEveryStepIsThatOfTheBestCache) {
-  // Of a cache of n / 0.95 entries each look-up misses: the product of 1 - 0.95 i / n.
+  // Of a cache of n / 0.95 entries each lookup misses: the product of 1 - 0.95 i / n.
   double log_cache = 0;
   for (uint32_t i = 0; i < 10; ++i) log_cache += std::log(1 - 0.095 * i);
   EXPECT_NEAR(lasting_log_ratio(all_of(10), 10), -log_cache, 1e-4);

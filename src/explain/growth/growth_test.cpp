@@ -267,7 +267,7 @@ bool by_chance(double probability, std::mt19937& random) {
   return std::uniform_real_distribution<double>(0, 1)(random) < probability;
 }
 
-// A bounded cache with a look-up of one random key in each step; with Zipf's law the key of rank r
+// A bounded cache with the lookup of one random key in each step; with Zipf's law the key of rank r
 // is asked for in proportion to 1 / r. `filled` look-ups were before the recording.
 Program cache(uint32_t steps, uint32_t keys, bool zipf, uint32_t filled = 0) {
   return [=](std::mt19937& random) {
@@ -313,7 +313,7 @@ testing::Made run(const BirthFlags& births, std::mt19937& random) {
   return b.build();
 }
 
-// How many of kRuns runs are said to leak.
+// How many of kRuns runs leak according to the report.
 uint32_t leaks_in(const Program& program) {
   uint32_t leaking = 0;
   for (uint32_t seed = 1; seed <= kRuns; ++seed) {

@@ -200,8 +200,8 @@ bool Heap::place(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes
   return is_placed;
 }
 
-// They are said by rising address, so that none has to be searched for; whoever says otherwise is
-// served as an allocation is.
+// They come by rising address, so that none has to be searched for; one that does not is treated as
+// an allocation.
 uint32_t Heap::settle(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes,
                       uint32_t tenant) {
   const auto range = segments_.containing(address);

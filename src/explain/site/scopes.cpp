@@ -9,7 +9,7 @@
 namespace vram::explain {
 namespace {
 
-// How many open scopes a new one looks back over for its parent: real nesting is a dozen deep,
+// How many open scopes are searched for the parent of a new one: real nesting is a dozen deep,
 // hostile files are not.
 constexpr size_t kMaxOpenSearched = 64;
 

@@ -164,7 +164,7 @@ TEST(Steps, AreRequestsThatStartAnew) {
   EXPECT_EQ(steps.steps.size(), 12U) << steps.evidence;
 }
 
-// Of batches that change their size, some sequences recur in some steps alone: what lies between
+// Of batches that change their size, some sequences recur in some steps alone: what is between
 // two of them is one step, or several.
 TEST(Steps, AreNotCountedWhereTheBatchSizeRecursNowAndThen) {
   TraceBuilder b;
@@ -250,7 +250,7 @@ TEST(FindEvidence, OfEvenRangesIsThatMostHaveAsManyPasses) {
     for (int k = 0; k <= more; ++k) train(b, kMinNested, true);
   };
   EXPECT_TRUE(evidence_of(24, with_evaluation).is_even);
-  // Small ones beside the pass, and what is kept.
+  // Small ones outside the pass, and what is kept.
   EXPECT_TRUE(evidence_of(8, [i = 0](TraceBuilder& b) mutable {
                 for (int k = 0; k < i % 3; ++k) b.temporary(kMb);
                 train(b, kMinNested, true);

@@ -136,7 +136,7 @@ Parts parts_of_curve(const Step& step, const LiveCurve& curve) {
   return parts;
 }
 
-// What lies between the named parts of a step.
+// What is between the named parts of a step.
 Parts with_gaps(const Parts& parts, const Step& step) {
   Parts all;
   uint64_t at = step.first_event;
@@ -205,7 +205,7 @@ class PhaseFinder {
   }
 
  private:
-  // The first step decides by what; steps must not be told in different ways.
+  // The first step decides by what; steps must not be described in different ways.
   enum class By { kUndecided, kScopes, kStacks, kCurve };
 
   Parts parts_of(const Step& step, const LiveCurve& curve) {

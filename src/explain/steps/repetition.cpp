@@ -76,7 +76,7 @@ struct Run {
 
 struct Runs {
   std::vector<Run> kept;    // by hash, then in order
-  double sampled_from = 1;  // different runs that stand behind each one kept
+  double sampled_from = 1;  // different runs that each one kept represents
 };
 
 // A polynomial hash over the last kRun recurring sizes, rolled along. Another salt samples other
@@ -203,8 +203,8 @@ std::vector<Candidate> candidates_of(const Runs& runs, size_t allocations) {
 
 // How far live bytes fall between one occurrence and the next, median against the largest: a loop
 // inside a step repeats with small movements, until the rest of the step makes a large one. What
-// only ever grows, like a model that is loaded, has no steps; a leak beside real ones changes no
-// fall.
+// only ever grows, like a model that is loaded, has no steps; a leak in addition to real ones
+// changes no fall.
 double swing_of(std::span<const SizedAllocation> allocations, std::span<const Run> run) {
   std::vector<uint64_t> falls;
   for (size_t i = 1; i < run.size(); ++i) {

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 5> kStepWords = {"step", "iteration", "it
                                                         "minibatch"};
 constexpr std::array<std::string_view, 9> kOtherWords = {
     "train", "training", "global", "loop", "one", "run", "model", "the", "outer"};
-// Scopes of libraries that repeat within a step or beside it.
+// Scopes of libraries that repeat within a step or outside it.
 constexpr std::array<std::string_view, 6> kLibraryStarts = {
     "Optimizer.", "nccl:", "enumerate(DataLoader", "ProfilerStep#", "autograd:", "DataParallel"};
 constexpr size_t kMinRepeats = 3;

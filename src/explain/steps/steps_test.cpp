@@ -34,7 +34,7 @@ TEST(NamesAStep, IsAboutTrainingSteps) {
   }
 }
 
-// One region a step with everything in it, and what is beside it.
+// One region a step with everything in it, and what is outside it.
 Made annotated(const std::vector<std::string>& names) {
   TraceBuilder b;
   const auto weights = b.alloc(1 << 20);

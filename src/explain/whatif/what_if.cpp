@@ -78,7 +78,7 @@ std::vector<TuneCandidate> replay_all(const Program& program,
   return candidates;
 }
 
-// Also what the recorded program went on without: a report explains every OOM.
+// Also requests without which the recorded program continued: a report explains every OOM.
 bool serves_all(const ReplayResult& result) { return result.completed && result.caught_ooms == 0; }
 
 bool agrees(const ReplayResult& own, const DeviceReport& report) {

@@ -163,7 +163,7 @@ TEST(WhatIf, NothingIsAskedOfOneEvent) {
   EXPECT_FALSE(r.report().what_if);
 }
 
-// Replays of segments that were assumed would be compared with what nobody recorded.
+// Replays of segments that were assumed would be compared with what was not recorded.
 TEST(WhatIf, NothingIsAskedWhereSegmentsAreAssumed) {
   Recording r;
   r.alloc(0, 3);
@@ -232,8 +232,8 @@ TEST(WhatIf, ReportsAndTuneGiveOneAnswer) {
   expect_one_answer(torn.trace(), torn.report(), torn.trace().devices.front());
 }
 
-// 600 MiB were refused beside 300, for others held the device; later the program got 800 in all. No
-// one limit explains both.
+// 600 MiB were refused in addition to 300, for others held the device; later the program got 800 in
+// all. No one limit explains both.
 TEST(WhatIf, WhereNoLimitExplainsTheRefusalsReportsAndTuneAssumeTheSame) {
   Recording r;
   r.segment(0, 300);

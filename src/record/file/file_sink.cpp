@@ -169,7 +169,7 @@ Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before) {
   FileSink& sink = **made;
   struct stat own{};
   struct stat named{};
-  if (lstat(path.c_str(), &named) != 0) {  // somebody has removed it
+  if (lstat(path.c_str(), &named) != 0) {  // it was removed
     VRAM_TRY(sink.named(sink.take_name()));
     return made;
   }

@@ -162,7 +162,7 @@ Result<> Recording::put(const Record& record) {
 Result<> Recording::add_block(const Record& record) {
   const auto written = homes_.extract({record.device, record.address});
   if (const auto* before = live_.find(record); before != nullptr) {
-    // Freed where nobody saw it.
+    // Freed unseen.
     VRAM_TRY(complete(LiveMemory::Block(*before), record));
   }
   std::vector<Record> homes = written.empty() ? std::vector<Record>() : std::move(written.mapped());
@@ -171,7 +171,7 @@ Result<> Recording::add_block(const Record& record) {
   return put(record, EventKind::kAlloc);
 }
 
-// What is found by a look at the allocator may have been recorded already.
+// What is found in the allocator may have been recorded already.
 Result<> Recording::add_found(const Record& record) {
   if (live_.find(record) == nullptr) return add_block(as_found(record));
   homes_.erase({record.device, record.address});
@@ -321,7 +321,7 @@ Result<> Recording::write_out() {
   return part_->writer->flush();
 }
 
-// Where what is there fills a file by itself, it is not begun anew before it has doubled.
+// Where what is there fills a file by itself, it is not restarted before it has doubled.
 bool Recording::is_full() const {
   const uint64_t bytes = part_->sink->size_bytes();
   return options_.limit_bytes != 0 && bytes > options_.limit_bytes / 2 &&

@@ -54,7 +54,7 @@ TEST_F(RecordingTest, AClockThatGoesBackMovesNoEventIntoAnotherStep) {
   say(Op::kStep, 0, 10 * kHour);
   say(Op::kAlloc, 100, 10 * kHour + 5);
   say(Op::kAlloc, 101, 10 * kHour + 6);
-  say(Op::kStep, 1, 9 * kHour);  // somebody has set the clock
+  say(Op::kStep, 1, 9 * kHour);  // the clock was set
   say(Op::kAlloc, 102, 9 * kHour + 5);
   say(Op::kAlloc, 103, 9 * kHour + 6);
   say(Op::kStep, 2, 9 * kHour + 6);  // at the time of the event before

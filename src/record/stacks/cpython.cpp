@@ -80,7 +80,7 @@ struct Mailbox {
   StackId answer = 0;
 };
 
-// The child of a fork has neither the thread nor whom it answers.
+// The child of a fork has neither the thread nor those that it answers.
 Mailbox* mailbox = nullptr;  // NOLINT: set once, below, and in children
 pthread_once_t mailbox_once = PTHREAD_ONCE_INIT;
 
@@ -142,8 +142,8 @@ bool start_thread(Mailbox& at) {
 
 }  // namespace
 
-// The desk's thread sees a question as soon as it runs: whoever has the GIL can't keep it from
-// that.
+// The desk's thread sees a question as soon as it runs: the thread that has the GIL can't keep it
+// from that.
 StackId GilThread::request(const CPython& python, Walk walk, CPython::Object* thread,
                            std::chrono::milliseconds timeout) {
   (void)pthread_once(&mailbox_once, make_mailbox);
@@ -151,7 +151,7 @@ StackId GilThread::request(const CPython& python, Walk walk, CPython::Object* th
   std::unique_lock guard(at.lock);
   if (!at.has_thread) at.has_thread = start_thread(at);
   const auto is_free = [&] { return at.step == Step::kIdle || at.step == Step::kTakenBack; };
-  // Nobody waits twice for the same thread that has the GIL.
+  // No thread waits twice for the same thread that has the GIL.
   if (!at.has_thread || !at.changed.wait_for(guard, timeout, is_free) ||
       at.step == Step::kTakenBack) {
     return 0;

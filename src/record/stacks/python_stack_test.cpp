@@ -182,7 +182,7 @@ TEST_F(PythonStacksTest, EachThreadIsGivenItsOwnStackOrNone) {
   EXPECT_GT(found, 0);
 }
 
-// What Python up to 3.13 does to threads that want the GIL while it ends. The last test: nobody
+// What Python up to 3.13 does to threads that want the GIL while it ends. The last test: no thread
 // asks for the GIL after it.
 TEST_F(PythonStacksTest, AnInterpreterThatEndsMayEndTheThread) {
   fake_python().is_ending = true;

@@ -29,7 +29,7 @@ TEST(Cupy, TheSmallestBlockIsTakenAndSplitToSize) {
   p.free(small);
   p.alloc(4 * kMiB - 512);  // of the 4 MiB
   p.alloc(512);             // their rest
-  p.alloc(10 * kMiB);       // is whole
+  p.alloc(10 * kMiB);       // is in one piece
   EXPECT_EQ(run_on("cupy", p.build()).calls,
             (Calls{{Kind::kAlloc, 10 * kMiB}, {Kind::kAlloc, 4 * kMiB}}));
 }

@@ -207,7 +207,7 @@ void GmLake::end_use(NodeId id) {
   if (merged.prev == kNoNode) primitives_[merged.segment].first = id;
 }
 
-// Free neighbours are always merged, so a free range lies in one free node.
+// Free neighbours are always merged, so a free range is in one free node.
 NodeId GmLake::occupy(const Stitches::Piece& range) {
   NodeId id = primitives_[range.segment].first;
   while (cache_[id].address + cache_[id].size_bytes <= range.address) id = cache_[id].next;

@@ -33,9 +33,9 @@
 namespace vram::replay {
 
 // Stitches: blocks without memory of their own: address space over pieces of other (primitive)
-// blocks, for gmlake. Knows what lies under each, and which of them are wholly free: a byte that is
+// blocks, for gmlake. Knows the memory of each, and which of them are wholly free: a byte that is
 // in use, through whichever address, makes every stitch over it busy. Knows no driver. Not
-// thread-safe; allocates when a stitch is added. Use of a range costs a look at the stitches over
+// thread-safe; allocates when a stitch is added. Use of a range costs a visit of the stitches over
 // its segment.
 class Stitches {
  public:

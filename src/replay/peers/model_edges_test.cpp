@@ -67,7 +67,7 @@ TEST_P(ModelEdges, APendingBlockIsInUseUntilItsCompletion) {
   ProgramBuilder p;
   const uint32_t first = p.alloc(16 * kMiB);
   p.free_later(first);
-  const uint32_t second = p.alloc(16 * kMiB);  // beside it
+  const uint32_t second = p.alloc(16 * kMiB);  // next to it
   p.complete(first);
   p.alloc(16 * kMiB);  // in its place
   p.free(second);

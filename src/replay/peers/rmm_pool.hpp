@@ -9,7 +9,7 @@
 // half as much where the device refuses, and never by less than the request. Only a pool with a
 // maximum gives segments back: whole free ones, lowest first, until the request fits below the
 // maximum. Another stream's list is used after waiting for the event of that stream's last free;
-// after the lag that event has happened and nobody waits.
+// after the lag that event has happened and no stream waits.
 //
 // Source: RMM's cpp/src/mr/detail (2026). Differences: lists are tried in the order of their
 // streams' first use, in RMM in the order of their events' addresses; the model starts with an
@@ -38,7 +38,7 @@ class RmmPool final : public CachingBase {
   [[nodiscard]] uint64_t largest_free_bytes(const Request& request) const override;
 
  private:
-  // What a lane is beside its free blocks.
+  // What a lane is in addition to its free blocks.
   struct List {
     bool exists = false;  // between its stream's last call and its merging into another list
     std::optional<int64_t> freed_at_ns;  // when the stream's event was recorded last

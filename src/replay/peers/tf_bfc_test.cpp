@@ -62,7 +62,7 @@ TEST(TfBfc, TheSmallestChunkIsTaken) {
   p.alloc(100 * kMiB);  // the rest of it, 112, whole
   p.free(c);
   p.alloc(10 * kMiB);  // the 16, whole, though the 64 would do
-  p.alloc(64 * kMiB);  // which are whole
+  p.alloc(64 * kMiB);  // which are in one piece
   p.free(b);
   const Outcome outcome = run_on("tf_bfc", p.build());
   EXPECT_EQ(

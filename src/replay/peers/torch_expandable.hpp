@@ -13,7 +13,7 @@ namespace vram::replay {
 
 class TorchExpandable final : public TorchBase {
  public:
-  // has_room: can_hold_layout(). device_bytes sizes the reservations. Goes on from the program's
+  // has_room: can_hold_layout(). device_bytes sizes the reservations. Continues from the program's
   // initial segments and blocks where the recorded allocator had expandable ones, of granules as
   // these settings have them. Else it maps as much as empty segments had, and the blocks come as
   // requests.

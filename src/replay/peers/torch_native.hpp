@@ -9,7 +9,7 @@ namespace vram::replay {
 
 class TorchNative final : public TorchBase {
  public:
-  // Goes on from the program's initial segments and blocks where the recorded allocator had none
+  // Continues from the program's initial segments and blocks where the recorded allocator had none
   // that expand, and has_room, as can_hold_layout() says. Else it takes only empty segments, and
   // the blocks come as requests.
   TorchNative(const TorchSettings& settings, std::optional<uint64_t> limit_bytes, bool has_room,

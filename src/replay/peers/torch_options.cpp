@@ -132,7 +132,7 @@ Result<TorchSettings> parse_torch_settings(Settings settings) {
 
 std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& context) {
   const TorchSettings torch = parse_torch_settings(settings).value();
-  // Garbage collection acts only beside a memory fraction: its threshold stands for one of the
+  // Garbage collection acts only with a memory fraction: its threshold stands for one of the
   // whole device, too.
   const bool has_fraction = context.limit_is_fraction || torch.memory_fraction < 1 ||
                             torch.garbage_collection_threshold > 0;

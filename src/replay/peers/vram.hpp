@@ -1,5 +1,5 @@
 // Vram: vram's own pool (src/pool), driven by a recorded program: no model, the code that runs on a
-// GPU. Only the order of work is told otherwise: a recording says when a block was freed, so what
+// GPU. Only the order of work is stated otherwise: a recording says when a block was freed, so what
 // was queued then is taken as done when that lies further back than the lag. Single-threaded.
 #pragma once
 

@@ -19,7 +19,7 @@ namespace vram::replay {
   return tables.strings[tables.contexts[context].category] == trace::kVramPool;
 }
 
-// Did the pool serve the recorded program (another allocator may have served beside it)?
+// Did the pool serve the recorded program (another allocator may have served, too)?
 [[nodiscard]] inline bool recorded_vram(const trace::Trace& trace) {
   return std::ranges::any_of(trace.settings, [](const trace::Setting& setting) {
     return setting.key == trace::kAllocatorSetting && setting.value == trace::kVramPool;

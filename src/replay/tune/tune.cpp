@@ -23,7 +23,7 @@ constexpr size_t kMinReplays = 64;
 constexpr size_t kMaxReplays = 320;
 constexpr size_t kBestFew = 3;
 constexpr int kRounds = 5;
-constexpr uint32_t kAddressLayouts = 3;  // enough to tell what stands on luck
+constexpr uint32_t kAddressLayouts = 3;  // enough to see what depends on luck
 
 size_t affordable_replays(const Program& program) {
   return std::clamp(kOperations / std::max<size_t>(program.ops.size(), 1), kMinReplays,

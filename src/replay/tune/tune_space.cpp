@@ -49,7 +49,7 @@ std::vector<Cluster> clusters_of(const std::map<uint64_t, double>& bytes_by_mb) 
   return clusters;
 }
 
-// Whether every setting can act beside the others and PyTorch takes them together.
+// Whether every setting can act together with the others and PyTorch accepts them together.
 bool makes_sense(const AllocatorSpec& spec, bool has_limit) {
   const bool has_split = !value_of(spec, kMaxSplit).empty();
   const bool collects = !value_of(spec, kGarbage).empty();

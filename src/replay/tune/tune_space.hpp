@@ -58,7 +58,7 @@ class TuneSpace {
 struct TuneClass {
   bool ran_out = false;
   uint64_t left_undone = 0;  // events after the OOM
-  uint64_t caught_ooms = 0;  // refused again; the recorded program went on without
+  uint64_t caught_ooms = 0;  // refused again; the recorded program continued without
   bool is_unsure = false;    // addresses decide whether it completes
   bool needs_code = false;   // exporting the settings is not enough
   uint64_t reserved = 0;     // in steps of 1 % of the smallest peak

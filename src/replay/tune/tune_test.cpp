@@ -87,8 +87,8 @@ TEST(Tune, FindsThatRoundingWastes) {
   EXPECT_GT(rounded->tier, 0U);
 }
 
-// A hole of 60 MiB beside 40 that live, in a segment that can't go back: 100 more do not fit in 180
-// MiB natively. Expandable segments return or extend the hole.
+// A hole of 60 MiB next to 40 that live, in a segment that can't go back: 100 more do not fit in
+// 180 MiB natively. Expandable segments return or extend the hole.
 Program runs_out_natively() {
   ProgramBuilder p;
   const uint32_t large = p.alloc(100 * kMiB);
@@ -127,7 +127,7 @@ TEST(Tune, SaysWhenWhatFitsDoesNotComplete) {
   EXPECT_EQ(result.verdict, TuneVerdict::kNoneCompletes);
 }
 
-// It asked for 60 GiB once, and went on with less.
+// It asked for 60 GiB once, and continued with less.
 Program catches_an_oom() {
   ProgramBuilder p;
   p.alloc(kGiB);
@@ -274,7 +274,7 @@ TEST(LivePeak, CountsWhatTensorsHold) {
   EXPECT_EQ(peak_live_bytes(caught.build()), 120U);
 }
 
-// Two segments of 100 MiB from before hold little of what the program needs now. Requested anew,
+// Two segments of 100 MiB from before hold little of what the program needs now. Requested again,
 // that takes 60 MiB; but what other settings would have had before is not known.
 TEST(Tune, APeakBeforeTheRecordingIsNoBaseForASaving) {
   constexpr uint64_t kAt = uint64_t{1} << 40;

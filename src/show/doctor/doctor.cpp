@@ -64,7 +64,7 @@ Appearance appearance_of(Severity severity) {
 
 using Group = std::vector<const Finding*>;
 
-// The group with the worst finding first; what is good is told at the end.
+// The group with the worst finding first; what is good is listed at the end.
 std::vector<Group> groups_of(const doctor::Report& report) {
   std::vector<Group> groups;
   for (const Finding& finding : report.findings) {

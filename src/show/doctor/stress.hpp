@@ -1,4 +1,4 @@
-// A pressure test's report as text, and as JSON, vram.stress/1 (docs/json.md). Pure functions;
+// A memory test's report as text, and as JSON, vram.stress/1 (docs/json.md). Pure functions;
 // untrusted text is made printable.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Reports of pressure tests, by one that was made by hand.
+// Reports of memory tests, by one that was made by hand.
 #include "show/doctor/stress.hpp"
 
 #include "base/bytes.hpp"

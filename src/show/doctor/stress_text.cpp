@@ -138,7 +138,7 @@ void add_storm(const stress::StormReport& storm, Page& page) {
     page.paragraph(Line("  the pool's account is wrong: ", Style::kBad), printable(*storm.invalid));
 }
 
-// A name, five figures, and what is said of them.
+// A name, five figures, and a remark.
 Table figure_table() {
   return Table({{},
                 {Align::kRight},

@@ -220,7 +220,7 @@ struct Field {
   const char* title;
   Column column;
   bool always;     // also where no process has anything to say in it
-  bool wide_only;  // on a narrow screen it is said in the line below
+  bool wide_only;  // on a narrow screen the line below has it
   Line (*cell)(const Row&);
 };
 

@@ -36,7 +36,7 @@ struct SourceFailures {
 struct ExporterFigures {
   std::string version = {};
   std::vector<SourceFailures> failures = {};              // samples at which a source failed
-  std::optional<uint64_t> scrapes = std::nullopt;         // pages given out
+  std::optional<uint64_t> scrapes = std::nullopt;         // pages sent
   std::optional<uint64_t> overdue_ns = std::nullopt;      // Sampler::overdue_ns()
   std::optional<uint64_t> resident_bytes = std::nullopt;  // of the program's memory
 };

@@ -163,7 +163,7 @@ void draw_comparison(const ReplayReport& report, Page& page) {
   std::vector<Column> columns(3 + figures.size(), Column{Align::kRight});
   columns[1] = columns[2] = Column{};
   columns[1].shrink = Shrink::kEnd;
-  columns[5].may_go = columns[7].may_go = true;  // calls, whose time is beside them, and retries
+  columns[5].may_go = columns[7].may_go = true;  // calls, whose time is next to them, and retries
   Table table(columns);
   table.add_row(header_row(figures));
   for (size_t i = 0; i < report.results.size(); ++i) {

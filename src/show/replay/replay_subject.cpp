@@ -46,8 +46,8 @@ std::string why_no_proof(const replay::Fidelity& fidelity) {
   return "the recording begins in the middle of the program";
 }
 
-// Savings are told against a replay of the recorded settings: one that reserves another amount than
-// the program did makes them another program's.
+// Savings are computed against a replay of the recorded settings: one that reserves another amount
+// than the program did makes them another program's.
 std::string missed_peak(const replay::Fidelity& fidelity) {
   const auto recorded = static_cast<double>(fidelity.recorded_peak_bytes);
   const auto made = static_cast<double>(fidelity.made_peak_bytes);

@@ -23,7 +23,7 @@ using replay::ReplayResult;
 constexpr size_t kPlots = 3;  // more of them would be more than a screen
 constexpr int kPlotRows = 6;
 
-// Why a request found no place: too much was alive, or what was free lay in pieces.
+// Why a request found no place: too much was alive, or what was free was in pieces.
 std::string reason_text(const ReplayOom& oom, std::optional<uint64_t> capacity) {
   if (!capacity) return "";
   const uint64_t unused = *capacity - std::min(*capacity, oom.allocated_bytes);

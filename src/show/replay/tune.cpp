@@ -169,7 +169,7 @@ class RankedRows {
       table.add_row(std::exchange(cells, {}));
     }
   }
-  // Beside the widest figures.
+  // Next to the widest figures.
   int name_columns() const {
     int others = 1;
     std::array<int, 6> widest = {0, 0, 0, 8, 9, 7};

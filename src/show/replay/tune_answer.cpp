@@ -44,7 +44,7 @@ std::string against(const std::string& now, const std::string& before, std::stri
   return fmt::format("{}{} instead of {}", now, what, before);
 }
 
-// Block sizes beyond what was asked for.
+// Block sizes beyond what was requested.
 uint64_t rounding_bytes(const ReplayResult& result) {
   return result.peak_active_bytes - std::min(result.peak_active_bytes, result.peak_requested_bytes);
 }

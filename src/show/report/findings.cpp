@@ -117,7 +117,7 @@ std::vector<Line> row_of(const WhatIf& replay, const WhatIf& recorded) {
           Line(format_count(replay.retries))};
 }
 
-// The recorded settings and those to change to, and beside them the best others, in order.
+// The recorded settings and those to change to, and next to them the best others, in order.
 std::vector<const WhatIf*> replays_to_show(const explain::WhatIfs& what_ifs, size_t limit) {
   std::vector<const WhatIf*> shown;
   for (const WhatIf& replay : what_ifs.replays) shown.push_back(&replay);

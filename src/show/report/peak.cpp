@@ -148,7 +148,7 @@ void draw_ooms(const Subject& subject, Page& page) {
   if (rest > 0) page.add(Line(fmt::format("    and {} more", format_count(rest)), Style::kFaint));
 }
 
-// What was reserved at the reserved peak and in nobody's use, and why the next request could not
+// What was reserved at the reserved peak and not in use, and why the next request could not
 // have it.
 
 namespace {

@@ -163,7 +163,7 @@ Json json_array(const std::vector<Item>& items, ToJson&& to_json) {
   return result;
 }
 
-// The waste at the reserved peak, since that is what has to fit on the device, and beside it that
+// The waste at the reserved peak, since that is what has to fit on the device, and in addition that
 // at the requested peak.
 Json json_wastes(const DeviceReport& device) {
   const auto with_moment = [&](const explain::State& state) {

@@ -21,7 +21,7 @@ struct SignalChoice {
   int signal;
 };
 
-// The first choice is the one that harms nobody, for a key that is pressed twice.
+// The first choice is the harmless one, for a key that is pressed twice.
 constexpr std::array kSignals = {
     SignalChoice{"cancel: send nothing", 0}, SignalChoice{"15 SIGTERM  asks it to end", SIGTERM},
     SignalChoice{" 2 SIGINT   interrupts it, as Ctrl-C does", SIGINT},

@@ -35,7 +35,7 @@ size_t Grid::index_of(Place place) const {
          static_cast<size_t>(place.column);
 }
 
-// Whatever lay there and reaches into a neighbouring cell goes.
+// Whatever was there and reaches into a neighbouring cell goes.
 void Grid::tear(Place place) {
   const Cell& cell = cells_[index_of(place)];
   if (cell.columns == 0) cells_[index_of(place) - 1] = {};

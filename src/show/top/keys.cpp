@@ -202,7 +202,7 @@ Request act(Action action, const View& view, const Seen& seen, const Event& even
     case Action::kLonger:
     case Action::kShorter:
       return change_period(action == Action::kLonger, state);
-    case Action::kSearch:  // "/" asks for another text, F3 goes on
+    case Action::kSearch:  // "/" asks for another text, F3 continues
       if (event.key == Key::kText)
         open_search(state);
       else

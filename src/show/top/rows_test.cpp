@@ -98,7 +98,8 @@ TEST(Tree, FoldedFamiliesAreCounted) {
   EXPECT_THAT(drawn(snapshot, order), ElementsAre("10+2", "20"));
 }
 
-// Whoever claims to be whose child: each row comes out once, and a parent before its children.
+// Whichever process claims to be another's child: each row comes out once, and a parent before its
+// children.
 TEST(Tree, NobodyIsLostOrDoubled) {
   std::mt19937 random(11);
   const auto any = [&](uint32_t low, uint32_t high) {

@@ -17,7 +17,7 @@
 namespace vram::show::top {
 namespace {
 
-constexpr uint64_t kHangingNs = kSecondNs;  // a look may be late by so much
+constexpr uint64_t kHangingNs = kSecondNs;  // a sample may be late by so much
 
 std::string seconds_text(uint64_t ns) { return fmt::format("{} s", ns / kSecondNs); }
 

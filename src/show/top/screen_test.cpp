@@ -207,7 +207,7 @@ TEST(TopScreen, ThePlotShowsTheCourse) {
       std::find_if(top, axis, [](const std::string& line) { return line.ends_with("•"); });
   const auto area =
       std::find_if(dot, axis, [](const std::string& line) { return line.ends_with("█"); });
-  EXPECT_LT(dot - top, (axis - top) / 5 + 1);  // 91 % lies in the upper fifth, 65 % below it
+  EXPECT_LT(dot - top, (axis - top) / 5 + 1);  // 91 % is in the upper fifth, 65 % below it
   EXPECT_GT(area, dot);
   EXPECT_TRUE(axis->ends_with("now")) << *axis;
   EXPECT_TRUE((axis - 1)->ends_with("█")) << *(axis - 1);
@@ -250,7 +250,7 @@ TEST(History, NvlinkIsARate) {
   EXPECT_EQ(rate(1, 100, 100), std::nullopt);
   EXPECT_EQ(rate(2, 300, 200), 300U);
   EXPECT_EQ(rate(4, 400, 300), 100U);      // two seconds
-  EXPECT_EQ(rate(5, 0, 0), std::nullopt);  // began anew
+  EXPECT_EQ(rate(5, 0, 0), std::nullopt);  // was reset
 }
 
 }  // namespace

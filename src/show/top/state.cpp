@@ -53,7 +53,7 @@ void History::add(const watch::Sampled& sampled) {
     kept.number = number_;
     add_to(kept, device, sampled.begin_ns);
   }
-  // Devices that are gone for so long have no points left that a screen would show.
+  // Devices that have been gone longer than that have no points left that a screen would show.
   std::erase_if(kept_,
                 [this](const auto& each) { return each.second.number + kMaxPoints < number_; });
 }

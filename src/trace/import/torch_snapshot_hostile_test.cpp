@@ -121,6 +121,22 @@ TEST(HostileSnapshotTest, KeepsToItsMemory) {
   EXPECT_EQ(import_bytes(bytes).value().events.size(), 200'000U);
 }
 
+TEST(HostileSnapshotTest, NamesOfFxNodesCountAsMemory) {
+  // 40,000 frames of 60 bytes each, which share the text that each of their names repeats.
+  const std::string shared = "X\x00\x02\x00\x00"s + std::string(512, 'x') + "\x94";
+  std::string frames = "](";
+  for (int i = 0; i < 40'000; ++i) {
+    frames += dict(text("name") + text("f") + text("line") + "K\x01" + text("fx_node_op") +
+                   (i == 0 ? shared : "h\x00"s) + text("fx_node_name") + text(std::to_string(i)));
+  }
+  const std::string entry = dict(text("action") + text("alloc") + text("addr") + "K\x01" +
+                                 text("size") + "K\x02" + text("frames") + frames + "e");
+  const std::string bytes = proto(dict(text("device_traces") + list(list(entry))));
+  const Result<Trace> trace = import_bytes(bytes, {}, {.max_memory_bytes = 8 << 20});
+  ASSERT_FALSE(trace);
+  EXPECT_THAT(trace.error().message, HasSubstr("more than 8 MiB of memory"));
+}
+
 TEST(HostileSnapshotTest, TakesNonsenseInFieldsAsUnknown) {
   const std::string entry =
       dict(text("action") + text("alloc") + text("addr") + "]" + text("size") +
@@ -151,7 +167,7 @@ TEST(HostileSnapshotTest, LeavesOutDevicesThatCannotBe) {
 
 }  // namespace
 
-// Files that end early, at every byte; packed files that do; and what is said of the loss.
+// Files that end early, at every byte; packed files that do; and the report of the loss.
 
 namespace {
 
@@ -239,7 +255,7 @@ TEST(CutSnapshotTest, SaysWhatIsLost) {
   EXPECT_THAT(in_segments->origin.notes, note("lost: some of the segments"));
   EXPECT_THAT(in_segments->origin.notes, note("lost: the events of all devices"));
   for (const DeviceTrace& device : in_segments->devices) EXPECT_FALSE(device.has_end_state);
-  // Within the events of the last device: the others are whole.
+  // Within the events of the last device: the others are complete.
   const Result<Trace> in_events = import_bytes(std::string_view(bytes).substr(0, 8000));
   ASSERT_TRUE(in_events) << in_events.error().message;
   ASSERT_EQ(in_events->devices.size(), 2U);

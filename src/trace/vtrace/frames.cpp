@@ -62,7 +62,7 @@ void Compressor::Free::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(co
 void Decompressor::Free::operator()(ZSTD_DCtx_s* context) const { ZSTD_freeDCtx(context); }
 
 Compressor::Compressor(int level) : context_(ZSTD_createCCtx()) {
-  if (context_ == nullptr) return;  // told by compress()
+  if (context_ == nullptr) return;  // compress() reports it
   ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, level);
   ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_checksumFlag, 1);
 }

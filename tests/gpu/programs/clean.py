@@ -73,8 +73,8 @@ def workspaces() -> dict[str, Any]:
     after = figures()
     second = graded(cleaner.epoch())
     product = (x @ x)[0, 0].item()  # works as before
-    told = {"begun": begun, "before": before, "after": after, "first": first, "second": second}
-    return told | {"product": product}
+    result = {"begun": begun, "before": before, "after": after, "first": first, "second": second}
+    return result | {"product": product}
 
 
 def host() -> dict[str, Any]:

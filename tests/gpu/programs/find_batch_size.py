@@ -32,9 +32,9 @@ def main() -> None:
         found = vram.find_batch_size(trial)
         peak = peak_of(lambda: trial(found.batch_size))
     larger = peak_of(lambda: trial(math.ceil(1.05 * found.batch_size)))
-    told = {"size": found.batch_size, "budget": found.budget_bytes, "limit": LIMIT, "peak": peak, "larger": larger}
+    result = {"size": found.batch_size, "budget": found.budget_bytes, "limit": LIMIT, "peak": peak, "larger": larger}
     tried = [(trial.batch_size, trial.peak_bytes, trial.slack_bytes) for trial in found.trials]
-    print(json.dumps(told | {"trials": tried, "why": found.reason}), flush=True)
+    print(json.dumps(result | {"trials": tried, "why": found.reason}), flush=True)
 
 
 if __name__ == "__main__":

@@ -109,8 +109,8 @@ def dropout_of_a_function() -> dict[str, Any]:
 
 def main() -> None:
     begin()
-    told = {check.__name__: check() for check in (micro_batches, retry_on_oom, dropout, dropout_of_a_function)}
-    print(json.dumps(told | {"samples": SAMPLES}), flush=True)
+    result = {check.__name__: check() for check in (micro_batches, retry_on_oom, dropout, dropout_of_a_function)}
+    print(json.dumps(result | {"samples": SAMPLES}), flush=True)
 
 
 if __name__ == "__main__":

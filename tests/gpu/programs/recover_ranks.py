@@ -49,9 +49,9 @@ def main() -> None:
         peak = torch.cuda.max_memory_reserved()
     train(ddp, batch)  # DDP's own way still works
     own = difference(gradients(ddp), expected)
-    told = {"batches": facts, "own": own, "peak": peak, "limit": limit, "others": [before, touched()]}
+    result = {"batches": facts, "own": own, "peak": peak, "limit": limit, "others": [before, touched()]}
     dist.barrier(device_ids=[rank])
-    print(json.dumps(told), flush=True)
+    print(json.dumps(result), flush=True)
     os._exit(0)  # gloo's threads may abort the process of the rank that closes last
 
 

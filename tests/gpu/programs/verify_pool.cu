@@ -140,7 +140,7 @@ class Crossed : private Queue {
   volatile unsigned* flag_;
 };
 
-// What was asked for a tick ago is set: no kernel waits for longer than two ticks.
+// What was requested a tick ago is set: no kernel waits for longer than two ticks.
 void release_flags(const Machine& machine, const std::atomic<bool>& is_over) {
   std::vector<unsigned> seen(machine.workers.size(), 0);
   std::mt19937_64 random(machine.options.seed);

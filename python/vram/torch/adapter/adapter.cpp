@@ -3,13 +3,13 @@
 //
 // Python (vram.torch) loads it after libvram.so, whose functions it calls, and calls
 // vram_torch_install() for the pool, vram_torch_tap() for a recording. The native allocator stays
-// where it is: blocks that it gave out before keep its deleter and go back to it, and blocks of the
-// pool stay valid after vram_torch_uninstall().
+// where it is: blocks that it allocated before keep its deleter and go back to it, and blocks of
+// the pool stay valid after vram_torch_uninstall().
 //
 //     torch ──▶ [Decorator ──▶] [Tapped ──▶] native
 //
 // Tapped stands always behind Decorator, and alone while a recording needs it. Decorator stays from
-// the first vram_torch_install() on: record_stream() of a block that the pool gave out must reach
+// the first vram_torch_install() on: record_stream() of a block that the pool allocated must reach
 // the pool for as long as the block lives.
 #include "decorator.hpp"
 
@@ -94,7 +94,7 @@ C10_EXPORT const char* vram_torch_install(uint64_t limit_bytes) {
   return vram_torch::attempt([&] { vram_torch::install(limit_bytes); });
 }
 
-// PyTorch's own allocator serves what is asked for from now on.
+// PyTorch's own allocator serves all requests from now on.
 C10_EXPORT void vram_torch_uninstall() { vram_torch::uninstall(); }
 
 // What PyTorch's own allocator holds and does goes to the recording that runs, until the next call.

@@ -1,4 +1,4 @@
-// OomObservers: who wants to know of an out-of-memory error, whichever allocator it comes from.
+// OomObservers: the observers of out-of-memory errors, whichever allocator they come from.
 //
 // They are attached here and not to the native allocator, which calls its observers before it
 // throws: an error that is cured (the pool gives memory up, the request is tried again) would be

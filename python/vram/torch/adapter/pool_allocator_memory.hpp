@@ -1,4 +1,4 @@
-// PoolAllocator: private pools, giving memory back, limits, devices beside each other, figures.
+// PoolAllocator: private pools, giving memory back, limits, several devices, figures.
 // Part of pool_allocator.hpp.
 #pragma once
 
@@ -72,7 +72,7 @@ void PoolAllocator::empty_cache(const Id&... id) {
   if ((... && (id == Id{}))) trim_all();  // no id, or the one of no private pool
 }
 
-// Trimming waits for the device, which nobody may while a graph is captured.
+// Trimming waits for the device, which no thread may while a graph is captured.
 inline void PoolAllocator::trim_all() {
   if (!private_pools_.is_quiet() && private_pools_.is_capturing()) return;
   if (!private_pools_.is_quiet()) private_pools_.wait_until_it_is_known();

@@ -1,4 +1,4 @@
-// PoolAllocator: blocks out, blocks back, and what is said when there are none. Part of
+// PoolAllocator: blocks out, blocks back, and the error when there are none. Part of
 // pool_allocator.hpp.
 #pragma once
 
@@ -69,7 +69,7 @@ inline bool PoolAllocator::is_served_natively(DeviceIndex device, cudaStream_t s
   return C10_UNLIKELY(stream == cudaStreamPerThread) || pools_.of(device) == nullptr;
 }
 
-// Beside a capture the pool must not wait for the device: that would break the capture. While a
+// During a capture the pool must not wait for the device: that would break the capture. While a
 // private pool is active it believes that there is one; here the driver is asked.
 inline vram_status PoolAllocator::request(vram_pool* pool, size_t bytes, cudaStream_t stream,
                                           void** block) {

@@ -4,10 +4,10 @@
 // opened is left to PyTorch's own allocator, with one warning. Any thread may call anything; the
 // lock is taken at a device's first use, and where captures begin and end.
 //
-// Pools are told of a capture before it begins and until it has ended, all of them, those included
-// that are opened meanwhile: whoever calls the library then (another thread, CuPy, C) does not wait
-// for the device, which would break the capture. A pool that is opened after a capture has ended is
-// told that there was one.
+// Pools are notified of a capture before it begins and until it has ended, all of them, those
+// included that are opened meanwhile: whoever calls the library then (another thread, CuPy, C) does
+// not wait for the device, which would break the capture. A pool that is opened after a capture has
+// ended is told that there was one.
 #pragma once
 
 #include "strict.hpp"

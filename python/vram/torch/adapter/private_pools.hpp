@@ -31,7 +31,7 @@ namespace vram_torch {
 using c10::cuda::MempoolId_t;
 using StreamFilter = std::function<bool(cudaStream_t)>;
 
-// While it lives, calls that CUDA forbids beside a capture by default are allowed to this thread:
+// While it lives, calls that CUDA forbids during a capture by default are allowed to this thread:
 // they touch nothing that is captured.
 class RelaxedCapture {
  public:

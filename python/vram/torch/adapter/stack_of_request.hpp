@@ -1,10 +1,10 @@
 // StackOfRequest: where in the program a thread's request for memory comes from.
 //
-// Taken before the request enters PyTorch's allocator, which then holds a lock. Whoever makes the
-// request may hold locks of its own, which a thread with the GIL waits for: so the GIL is waited
-// for a while only. PyTorch's own way, a recorder of contexts given to recordHistory(), is not
-// taken: it replaces the history that a program keeps, and PyTorch's snapshots refuse contexts that
-// are not of its own class.
+// Taken before the request enters PyTorch's allocator, which then holds a lock. The thread that
+// makes the request may hold locks of its own, which a thread with the GIL waits for: so the GIL is
+// waited for a while only. PyTorch's own way, a recorder of contexts given to recordHistory(), is
+// not taken: it replaces the history that a program keeps, and PyTorch's snapshots refuse contexts
+// that are not of its own class.
 #pragma once
 
 #include <atomic>

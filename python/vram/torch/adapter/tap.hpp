@@ -10,7 +10,7 @@
 // before the device's part of the snapshot, whose end the allocator itself marks among its events,
 // are in it already and are dropped, later ones follow it. kEnding looks again, so that readers can
 // check the recording; a device's events end at its part of the snapshot. Any thread may call
-// listen(), which init() does; start and stop are not to be called beside each other.
+// listen(), which init() does; start and stop must not be called at the same time.
 #pragma once
 
 #include "existing_memory.hpp"

@@ -106,7 +106,7 @@ void Salvage::run() {
     if (marks_.empty()) break;
     fold_owner();
   }
-  // What remains is the root and, damaged, things beside it.
+  // What remains is the root and, damaged, things next to it.
   if (stack_.size() > 1) {
     open_.close_from(1);
     stack_.truncate(1);

@@ -66,7 +66,7 @@ class OpenContainers {
 
  private:
   struct Open {
-    uint64_t generation = 0;  // so that a stale handle is told from a new tenant of the slot
+    uint64_t generation = 0;  // so that a stale handle differs from a new tenant of the slot
     size_t position = 0;      // on the stack
     int64_t memo_slot = -1;
     bool is_dict = false;

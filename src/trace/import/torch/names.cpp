@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <vector>
 
 namespace vram::trace::torch {
@@ -12,6 +13,8 @@ using pickle::Kind;
 using pickle::Value;
 
 namespace {
+
+constexpr uint64_t kTableBytes = 24;  // of an entry: its offset and its index
 
 // A Python frame without a line number comes as 2^64 − 1, some as −1.
 uint32_t line_of(const Value& value) {
@@ -35,8 +38,11 @@ Value Stacks::end_frame(const Dict& dict) {
       const StringId text = all_.string_of(dict.get(key));
       return limit_bytes(tables_.strings[text], kMaxNameBytes);
     };
-    frame.fx_node = tables_.strings.intern(
-        fmt::format("{} ({} {})", part(kFxNodeName), part(kFxNodeOp), part(kFxNodeTarget)));
+    const std::string node =
+        fmt::format("{} ({} {})", part(kFxNodeName), part(kFxNodeOp), part(kFxNodeTarget));
+    const size_t known = tables_.strings.size();
+    frame.fx_node = tables_.strings.intern(node);
+    if (tables_.strings.size() != known) bytes_ += node.size() + kTableBytes;
   }
   frame.fx_trace = all_.string_of(dict.get(kFxOriginalTrace));
   return record(kFrame, tables_.frames.intern(frame));
@@ -49,7 +55,6 @@ FrameId Stacks::frame_of(const Value& text) {
 }
 
 StackId Stacks::intern(std::span<const FrameId> frames) {
-  constexpr uint64_t kTableBytes = 24;
   const size_t known = tables_.stacks.size();
   const StackId id = tables_.stacks.intern(frames);
   if (tables_.stacks.size() != known) bytes_ += frames.size_bytes() + kTableBytes;

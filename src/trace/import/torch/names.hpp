@@ -22,7 +22,7 @@ class Stacks {
   [[nodiscard]] StackId intern(std::span<const FrameId> frames);
   // The stack of a dictionary: its C++ frames and its other frames.
   [[nodiscard]] StackId stack_of_frames(const Dict& dict);
-  // Bytes that the interned stacks occupy.
+  // Bytes that the interned stacks and the names of their FX nodes occupy.
   [[nodiscard]] uint64_t memory_bytes() const { return bytes_; }
 
  private:

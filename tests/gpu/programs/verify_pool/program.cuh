@@ -45,7 +45,7 @@ class Program : private Blocks {
   }
 
  private:
-  // For a capture's second branch; nobody else uses it.
+  // For a capture's second branch; no other thread uses it.
   struct Side {
     cudaStream_t stream = nullptr;
     cudaEvent_t fork = nullptr, join = nullptr;
@@ -100,7 +100,7 @@ class Program : private Blocks {
     }
   }
 
-  // Alone with the slot, or not: then somebody else uses it.
+  // Alone with the slot, or not: then another thread uses it.
   static Alone alone_with(Slot& slot) {
     Alone alone(slot.lock, std::defer_lock);
     for (int tries = 0; tries < 2000 && !alone.try_lock(); ++tries) std::this_thread::yield();
