@@ -97,7 +97,9 @@ class _Inside:
         short: list[tuple[int, int]] = []
         for each in wanted:
             address = self._mode.allocate_inside(self._device, self._stream, each)
-            if each.freed != "with_context":
+            if each.freed == "at_once":
+                self._free([(address, each.size_bytes)])
+            elif each.freed != "with_context":
                 (short if each.freed == "before_output" else self._held).append((address, each.size_bytes))
         self._free(short)
 
@@ -146,6 +148,9 @@ class DryMode(TorchDispatchMode):
             return args[0]
         if func is _ATEN.add.Tensor and self._accumulates(args, kwargs):
             return self.pretend(_ATEN.add_.Tensor, args, kwargs)
+        if func is _ATEN.add.Tensor and self.choices.attention.is_in_math:
+            # PyTorch adds the mask to the scores in place, but not to those of a subclass of tensors.
+            return self.pretend(_ATEN.view.default, (self.pretend(_ATEN.add_.Tensor, args, kwargs), args[0].shape), {})
         if func is _ATEN._local_scalar_dense.default:
             return self.read_item(args[0], str(func))
         if func._schema.is_mutable and self._writes_to_real(func, args):
