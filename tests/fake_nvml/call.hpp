@@ -45,7 +45,7 @@ gpu::nvml::NvmlReturn write(const Call& call, const char* figure, size_t at, Val
   if (!call.is_fine()) return call.answer;
   const uint64_t* const value = call.figure(figure, at);
   if (value == nullptr) return gpu::nvml::kNotSupported;
-  *out = odd(static_cast<Value>(*value));
+  *out = static_cast<Value>(odd(*value));
   return gpu::nvml::kSuccess;
 }
 
