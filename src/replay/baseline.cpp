@@ -21,7 +21,7 @@ class AddressScan {
   }
 
   // kInitialRequested: the free of a block from before was requested, and nothing more happened.
-  // kFound: a block from before that was said, whose free may have been requested.
+  // kFound: a block from before that was reported, whose free may have been requested.
   enum Fate : uint32_t { kLive, kFound, kRequested, kInitialRequested, kGone };
 
   // Blocks freed that were never allocated here.
@@ -123,6 +123,11 @@ void add_survivors(const trace::DeviceTrace& device, const AddressScan& scan, Ba
       }
       if (outcome == AddressScan::kFound) baseline.found_bytes[block.address] = block.size_bytes;
       if (outcome != AddressMap::kNone) continue;
+      if (!is_plausible(block.address, std::max(block.size_bytes, block.requested_bytes))) {
+        note(baseline, fmt::format("the end state has a block of {} bytes at {:#x}",
+                                   block.size_bytes, block.address));
+        continue;
+      }
       baseline.blocks.push_back({.address = block.address,
                                  .requested_bytes = block.requested_bytes,
                                  .block_bytes = block.size_bytes,
@@ -148,6 +153,7 @@ void complete_sizes(const trace::DeviceTrace& device, const AddressScan& scan,
   for (const trace::Block& block : device.blocks) {
     const uint32_t i = freed.find(block.address);
     if (i == AddressMap::kNone || block.state != trace::BlockState::kPendingFree) continue;
+    if (!is_plausible(block.address, block.size_bytes)) continue;
     blocks[i].block_bytes = block.size_bytes;
     blocks[i].stack = block.stack;
   }

@@ -62,9 +62,11 @@ class SegmentMap {
 };
 
 using trace::is_segment_event;
-// Do size and address make sense at all? What does not is left out of every replay.
+// Do size and address make sense at all? What does not is left out of every replay. The end of what
+// is left can be rounded up to a page.
 [[nodiscard]] inline bool is_plausible(uint64_t address, uint64_t size_bytes) {
-  return size_bytes <= kMaxRequestBytes && address <= UINT64_MAX - 2 * size_bytes - kMiB;
+  return size_bytes <= kMaxRequestBytes &&
+         address <= UINT64_MAX - 2 * size_bytes - kSmallSegmentBytes;
 }
 [[nodiscard]] SegmentRange range_of(const trace::Event& event);
 [[nodiscard]] SegmentRange range_of(const trace::Segment& segment);

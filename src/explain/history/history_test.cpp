@@ -251,6 +251,16 @@ TEST(History, NonsenseIsCountedAndLeftOut) {
   EXPECT_GT(history.verdict.mismatches, 0u);
 }
 
+// Pages around a block there would end beyond the last address.
+TEST(History, BlocksAtTheEndOfTheAddressSpaceAreLeftOut) {
+  Recording recording;
+  recording.alloc(UINT64_MAX - 3 * kMiB / 2, 512);
+  recording.end_segment(kBase, {{UINT64_MAX, UINT64_MAX}, {512, UINT64_MAX}});
+  const History history = replay(recording);
+  EXPECT_EQ(history.lifetimes.size(), 0u);
+  EXPECT_EQ(history.verdict.confidence, Confidence::kContradiction);
+}
+
 // Random programs on a searching allocator: the replay must find every block's size, and the totals
 // must agree at every event, wherever the recording began.
 struct Program {

@@ -2,6 +2,7 @@
 
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
+#include "base/text.hpp"
 #include "base/time.hpp"
 
 #include <fmt/format.h>
@@ -97,7 +98,7 @@ std::string Grouping::site_name(uint32_t id) {
   if (lifetime.stack != 0)
     return frame_name(tables, tables.frames[user_frames_.frame(lifetime.stack)]);
   if (const trace::StringId path = path_of(lifetime); path != 0)
-    return std::string(tables.strings[path]);
+    return limit_bytes(tables.strings[path], trace::kMaxNameBytes);
   return std::string(sources_.trace.has_stacks ? kNoStackName : kNoScopeName);
 }
 
@@ -158,7 +159,8 @@ std::string Grouping::name(uint32_t lifetime) {
       return frame_name(tables, tables.frames[user_frames_.frame(member.stack)]);
     case Dimension::kScope:
       return id == 0 ? std::string(kNoScopeName)
-                     : std::string(tables.strings[static_cast<trace::StringId>(id - 1)]);
+                     : limit_bytes(tables.strings[static_cast<trace::StringId>(id - 1)],
+                                   trace::kMaxNameBytes);
     case Dimension::kSize:
       return size_class_name(id);
     case Dimension::kStream:
@@ -181,13 +183,14 @@ Breakdown break_down(const Sources& sources, const LiveSet& live, Dimension by) 
   AddressMap holder_of_key;
   std::unordered_map<std::string, uint32_t> holder_of_name;
   std::vector<trace::StackId> stacks;  // by holder
+  uint64_t names_room_bytes = kMaxNamesBytes;
   for (const uint32_t id : live.lifetimes) {
     const Lifetime& lifetime = sources.history.lifetimes[id];
     const uint64_t key = grouping.key(id);
     uint32_t holder = holder_of_key.find(key);
     if (holder == AddressMap::kNone) {
       holder = static_cast<uint32_t>(holders.size());
-      std::string name = grouping.name(id);
+      std::string name = fit_name(grouping.name(id), names_room_bytes);
       if (by != Dimension::kStack) holder = holder_of_name.try_emplace(name, holder).first->second;
       if (holder == holders.size()) {
         holders.emplace_back().name = std::move(name);
@@ -323,10 +326,13 @@ std::vector<Pinner> find_pinners(const Sources& sources, const AllocatorRules& r
                                  const LiveSet& live) {
   Grouping sites(sources, live, Dimension::kUserFrame);
   std::unordered_map<std::string, Pinner> by_name;
+  uint64_t names_room_bytes = kMaxNamesBytes;
   for (const SegmentView& segment : view_segments(sources.history, live)) {
     const std::optional<Pinned> pinned = single_site(sources, rules, live, segment, sites);
     if (!pinned) continue;
-    Pinner& pinner = by_name[sites.name(live.lifetimes[segment.first])];
+    std::string name = sites.name(live.lifetimes[segment.first]);
+    if (!by_name.contains(name)) name = fit_name(std::move(name), names_room_bytes);
+    Pinner& pinner = by_name[std::move(name)];
     pinner.pinned_bytes += pinned->live_bytes;
     pinner.stranded_bytes += pinned->stranded_bytes;
     ++pinner.segment_count;

@@ -1,6 +1,7 @@
 #include "explain/moment/state.hpp"
 
 #include "base/bytes.hpp"
+#include "explain/site/site.hpp"
 #include "explain/testing/caching_allocator.hpp"
 #include "explain/testing/recording.hpp"
 
@@ -54,6 +55,27 @@ std::vector<std::string> names(const Breakdown& breakdown) {
   std::vector<std::string> result;
   for (const Holder& holder : breakdown.holders) result.push_back(holder.name);
   return result;
+}
+
+// Frames that share long texts: a small file.
+TEST(State, LongNamesThatHoldersShareAreLimited) {
+  Recording recording;
+  recording.segment(kStateBase, kGiB);
+  trace::Tables& tables = recording.trace().tables;
+  const trace::StringId text = tables.strings.intern(std::string(8 << 10, 'x'));
+  for (uint32_t i = 0; i < 4000; ++i) {
+    recording.alloc(kStateBase + i * 4096, 4096);
+    const trace::FrameId frame = tables.frames.intern({.function = text, .file = text, .line = i});
+    recording.trace().events.back().stack = tables.stacks.intern({&frame, 1});
+  }
+  recording.trace().has_stacks = true;
+  const State state = Device(std::move(recording)).after(4000);
+  for (const Dimension dimension : {Dimension::kStack, Dimension::kUserFrame}) {
+    uint64_t bytes = 0;
+    for (const std::string& name : names(by(state, dimension))) bytes += name.size();
+    EXPECT_GT(bytes, kMaxNamesBytes / 2);
+    EXPECT_LT(bytes, kMaxNamesBytes + uint64_t{4000} * 80);
+  }
 }
 
 TEST(Waste, TellsPendingRoundingReleasableAndStrandedApart) {

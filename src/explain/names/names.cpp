@@ -1,5 +1,7 @@
 #include "explain/names/names.hpp"
 
+#include "explain/site/site.hpp"
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -39,6 +41,11 @@ uint32_t freed_at(const Lifetime& lifetime) {
   return std::min(lifetime.free_requested_event, lifetime.free_completed_event);
 }
 
+// A name or a path of scopes. Many events may share one text of any length, so its end is ignored.
+std::string_view text_of(const trace::Tables& tables, trace::StringId id) {
+  return tables.strings[id].substr(0, trace::kMaxNameBytes);
+}
+
 std::string joined(std::string_view name, std::string_view category) {
   if (name.empty() || category.empty()) return std::string(name.empty() ? category : name);
   return std::string(name) + " · " + std::string(category);
@@ -59,9 +66,9 @@ class Namer {
     name_by_scope();
     for (const NamedBlock& block : named_blocks(tables_, events_, history_)) {
       const trace::Context& context = tables_.contexts[block.context];
-      const std::string_view category = tables_.strings[context.category];
+      const std::string_view category = text_of(tables_, context.category);
       names_.label_of_[block.lifetime] =
-          label(tables_.strings[context.user_metadata], category, category_called(category));
+          label(text_of(tables_, context.user_metadata), category, category_called(category));
     }
     return std::move(names_);
   }
@@ -85,6 +92,8 @@ class Namer {
   Names::Label label(std::string_view name, std::string_view word, Category category) {
     std::string text = joined(name, word);
     if (text.empty()) return 0;
+    if (const auto known = known_.find(text); known != known_.end()) return known->second;
+    text = fit_name(std::move(text), room_bytes_);
     const auto [found, is_new] =
         known_.try_emplace(text, static_cast<Names::Label>(names_.labels_.size()));
     if (is_new) names_.labels_.push_back({std::move(text), category});
@@ -96,6 +105,7 @@ class Namer {
   const History& history_;
   Names names_;
   std::unordered_map<std::string, Names::Label> known_;
+  uint64_t room_bytes_ = kMaxNamesBytes;
 };
 
 Names find_names(const trace::Trace& trace, const trace::DeviceTrace& device,
@@ -155,14 +165,14 @@ bool is_within(std::string_view path, std::string_view scope) {
 
 namespace {
 
-// Names lie in the place of paths there.
+// Names are in the place of paths there.
 bool has_path(const trace::Event& event) { return event.kind != trace::EventKind::kAnnotate; }
 
 }  // namespace
 
 ScopeEnds::ScopeEnds(const trace::Tables& tables, std::span<const trace::Event> events) {
   for (trace::ContextId id = 0; id < tables.contexts.size(); ++id)
-    paths_.push_back(parse_scope_path(tables.strings[tables.contexts[id].user_metadata]));
+    paths_.push_back(parse_scope_path(text_of(tables, tables.contexts[id].user_metadata)));
   const bool is_any = std::ranges::any_of(
       paths_, [](const ScopePath& path) { return path.part != StepPart::kNone; });
   if (is_any) find_ends(tables, events);
@@ -182,7 +192,7 @@ void ScopeEnds::find_ends(const trace::Tables& tables, std::span<const trace::Ev
         ++end;
         continue;
       }
-      if (!is_within(tables.strings[tables.contexts[next.context].user_metadata], scope.extent))
+      if (!is_within(text_of(tables, tables.contexts[next.context].user_metadata), scope.extent))
         break;
       const ScopePath& inner = paths_[next.context];
       const bool is_inside = inner.part != StepPart::kNone && is_within(inner.extent, scope.extent);

@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "explain/explain.hpp"
+#include "explain/site/site.hpp"
 #include "explain/testing/recording.hpp"
 
 #include <gtest/gtest.h>
@@ -110,6 +111,18 @@ TEST(Names, OfManyNamesInABlockTheLargestCounts) {
   r.name(0, 8192, 100, "c", "parameter");
   r.alloc(1).name(1, 0, 512, "old", "gradient").name(1, 0, 512, "new", "gradient");
   EXPECT_EQ(r.labels(), (Labels{"b · parameter", "new · gradient"}));
+}
+
+// Names that a small file shares, each with a category of its own.
+TEST(Names, LongNamesThatBlocksShareAreLimited) {
+  Scoped r;
+  const std::string shared(8 << 10, 'w');
+  for (uint64_t i = 0; i < 6000; ++i)
+    r.in("").alloc(i).name(i, 0, 512, shared, "category " + std::to_string(i));
+  uint64_t bytes = 0;
+  for (const std::string& label : r.labels()) bytes += label.size();
+  EXPECT_GT(bytes, kMaxNamesBytes / 2);
+  EXPECT_LT(bytes, kMaxNamesBytes + uint64_t{6000} * 80);
 }
 
 TEST(Names, TheReportHasCategoriesAndHoldersWithNames) {

@@ -151,7 +151,7 @@ TracebackLine last_traceback_line(std::string_view text) {
   return found;
 }
 
-// How PyTorch takes memory for any tensor, whoever asks: its recorder and the unwinder, which stand
+// How PyTorch takes memory for any tensor of any caller: its recorder and the unwinder, which stand
 // innermost in stacks with C++ frames, the allocator, the dispatcher, and the factories of empty
 // tensors. The same for all memory, so none of it says where a block comes from.
 constexpr std::array<std::string_view, 9> kPlumbingStarts = {"c10::",
@@ -278,6 +278,13 @@ std::string frame_name(const trace::Tables& tables, const trace::Frame& frame) {
   const std::string line = frame.line == 0 ? std::string() : fmt::format("{}", frame.line);
   return join_name(file == "??" ? std::string_view() : file, line,
                    without_parameters(tables.strings[frame.function]));
+}
+
+std::string fit_name(std::string name, uint64_t& room_bytes) {
+  constexpr size_t kTruncatedBytes = 64;
+  if (name.size() > room_bytes) name = limit_bytes(name, kTruncatedBytes);
+  room_bytes -= std::min<uint64_t>(room_bytes, name.size());
+  return name;
 }
 
 std::vector<Frame> report_stack(const trace::Tables& tables, trace::StackId stack,

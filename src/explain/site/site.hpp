@@ -38,6 +38,13 @@ inline constexpr uint64_t kMaxStacksBytes = uint64_t{64} << 20;
 [[nodiscard]] std::vector<Frame> report_stack(const trace::Tables& tables, trace::StackId stack,
                                               uint64_t& room_bytes);
 
+// What the names of one breakdown, or of all blocks, may occupy: names, too, are made of texts that
+// many frames share.
+inline constexpr uint64_t kMaxNamesBytes = uint64_t{16} << 20;
+
+// The name, truncated if it does not fit into `room_bytes`, from which what it occupies is taken.
+[[nodiscard]] std::string fit_name(std::string name, uint64_t& room_bytes);
+
 // The same questions for many stacks of one trace.
 class UserFrames {
  public:
