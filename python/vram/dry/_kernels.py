@@ -6,6 +6,7 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     numel(t) itemsize(t) nbytes(t) rank(t) size(t, d) dtype(t) output(i) count(list) total(list) largest(list)
     is_contiguous(t) is_channels_last(t) copy_bytes(t): 0 if contiguous
     reduction_buffer(t, dims, processors, processor_threads) reduction_counters(…): see _reductions.py
+    convolution_workspace(direction, …) convolution_copy(t, input, weight): see _convolutions.py
     ceil_div(a, b) round_up(a, b) min(…) max(…)
 """
 
@@ -22,7 +23,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from vram.dry import _reductions
+from vram.dry import _convolutions, _reductions
+from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 
 _FOLDER = Path(__file__).parent / "kernels"
 _FREED = ("before_output", "after_output", "with_context")
@@ -99,20 +101,6 @@ def _ceil_div(value: int, divisor: int) -> int:
     return -(-value // divisor)
 
 
-def _is_contiguous(tensor: Any) -> bool:
-    expected = 1
-    for length, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
-        if length != 1 and stride != expected:
-            return False
-        expected *= length
-    return True
-
-
-def _is_channels_last(tensor: Any) -> bool:
-    """Whether the channels are the fastest dimension, and the tensor is not contiguous as well."""
-    return len(tensor.shape) in (4, 5) and tensor.stride()[1] == 1 and not _is_contiguous(tensor)
-
-
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numel": _numel,
     "itemsize": _itemsize,
@@ -123,9 +111,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "count": len,
     "total": lambda tensors: sum(map(_nbytes, tensors)),
     "largest": lambda tensors: max(map(_nbytes, tensors), default=0),
-    "is_contiguous": _is_contiguous,
-    "is_channels_last": _is_channels_last,
-    "copy_bytes": lambda tensor: 0 if _is_contiguous(tensor) else _nbytes(tensor),
+    "is_contiguous": is_contiguous,
+    "is_channels_last": is_last,
+    "copy_bytes": lambda tensor: 0 if is_contiguous(tensor) else _nbytes(tensor),
+    "convolution_copy": _convolutions.copy_bytes,
     "reduction_buffer": lambda *arguments: _reductions.scratch(*arguments)[0],
     "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],
     "ceil_div": _ceil_div,
@@ -154,7 +143,7 @@ def _formula(text: str, names: set[str]) -> CodeType:
         if isinstance(node, ast.Name) and node.id not in names:
             raise InvalidRule(f"formula {text!r} uses the name {node.id!r}; expected one of {', '.join(sorted(names))}")
         if isinstance(node, ast.Call) and not (
-            isinstance(node.func, ast.Name) and (node.func.id in _FUNCTIONS or node.func.id == "output")
+            isinstance(node.func, ast.Name) and node.func.id in {*_FUNCTIONS, "output", "convolution_workspace"}
         ):
             raise InvalidRule(f"formula {text!r} calls something that is not a function of formulas")
     return compile(tree, "<formula>", "eval")
@@ -171,7 +160,7 @@ def _rule(entry: Mapping[str, Any], constants: set[str]) -> Rule:
             f"freed {entry.get('freed')!r}; expected one of {', '.join(_FREED)}"
         )
     arguments = tuple(entry["arguments"].split())
-    names = {*arguments, *constants, *_FUNCTIONS, "output", "outputs"}
+    names = {*arguments, *constants, *_FUNCTIONS, "output", "outputs", "convolution_workspace"}
     return Rule(
         ops=tuple(entry["ops"]),
         arguments=arguments,
@@ -214,6 +203,7 @@ class Kernels:
     constants: Mapping[str, int]
     rules: Mapping[str, tuple[Rule, ...]]
     known: tuple[str, ...]
+    convolutions: Workspaces
     _seen: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
@@ -236,7 +226,7 @@ class Kernels:
             rule = _rule(entry, {*constants})
             for op in rule.ops:
                 rules[op] = (*rules.get(op, ()), rule)
-        return cls(constants, rules, tuple(data["known"]))
+        return cls(constants, rules, tuple(data["known"]), Workspaces.load(data["convolutions"]))
 
     @property
     def context_bytes(self) -> int:
@@ -266,6 +256,7 @@ class Kernels:
                 **values,
                 "output": call.outputs.__getitem__,
                 "outputs": call.outputs,
+                "convolution_workspace": self.convolutions.bytes_of,
             }
             names["__builtins__"] = {}
             if rule.condition is not None and not eval(rule.condition, names):
