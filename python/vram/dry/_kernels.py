@@ -9,6 +9,7 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     broadcast_numel(list): elements of the tensors' common shape
     matrix(t, rows, columns): a contiguous one with the type of t
     reduction_buffer(t, dims, processors, processor_threads, element_bytes) reduction_counters(…): see _reductions.py
+    convolution_workspace(direction, …) convolution_copy(t, input, weight): see _convolutions.py
     ceil_div(a, b) round_up(a, b) min(…) max(…)
 """
 
@@ -25,7 +26,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from vram.dry import _reductions
+from vram.dry import _convolutions, _reductions
+from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 
 _FOLDER = Path(__file__).parent / "kernels"
 _FREED = ("at_once", "before_output", "after_output", "with_context")
@@ -114,21 +116,12 @@ def _ceil_div(value: int, divisor: int) -> int:
     return -(-value // divisor)
 
 
-def _is_contiguous(tensor: Any) -> bool:
-    expected = 1
-    for length, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
-        if length != 1 and stride != expected:
-            return False
-        expected *= length
-    return True
-
-
 def _sequence_copy_bytes(tensor: Any) -> int:
     """Bytes of a copy in which the heads of attention follow the sequence; 0 if the tensor is stored so."""
     shape, strides = [*tensor.shape], [*tensor.stride()]
     for each in (shape, strides):
         each[1], each[2] = each[2], each[1]
-    return 0 if _is_contiguous(_Matrix(tuple(shape), tuple(strides), tensor.dtype)) else _nbytes(tensor)
+    return 0 if is_contiguous(_Matrix(tuple(shape), tuple(strides), tensor.dtype)) else _nbytes(tensor)
 
 
 def _broadcast_numel(tensors: Any) -> int:
@@ -143,11 +136,6 @@ def _broadcast_numel(tensors: Any) -> int:
     return math.prod(shape)
 
 
-def _is_channels_last(tensor: Any) -> bool:
-    """Whether the channels are the fastest dimension, and the tensor is not contiguous as well."""
-    return len(tensor.shape) in (4, 5) and tensor.stride()[1] == 1 and not _is_contiguous(tensor)
-
-
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numel": _numel,
     "itemsize": _itemsize,
@@ -158,12 +146,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "count": len,
     "total": lambda tensors: sum(map(_nbytes, tensors)),
     "largest": lambda tensors: max(map(_nbytes, tensors), default=0),
-    "is_contiguous": _is_contiguous,
-    "is_channels_last": _is_channels_last,
+    "is_contiguous": is_contiguous,
+    "is_channels_last": is_last,
     "sequence_copy_bytes": _sequence_copy_bytes,
     "broadcast_numel": _broadcast_numel,
     "matrix": lambda tensor, rows, columns: _Matrix((rows, columns), (columns, 1), tensor.dtype),
-    "copy_bytes": lambda tensor: 0 if _is_contiguous(tensor) else _nbytes(tensor),
+    "copy_bytes": lambda tensor: 0 if is_contiguous(tensor) else _nbytes(tensor),
+    "convolution_copy": _convolutions.copy_bytes,
     "reduction_buffer": lambda *arguments: _reductions.scratch(*arguments)[0],
     "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],
     "ceil_div": _ceil_div,
@@ -192,7 +181,7 @@ def _formula(text: str, names: set[str]) -> CodeType:
         if isinstance(node, ast.Name) and node.id not in names:
             raise InvalidRule(f"formula {text!r} uses the name {node.id!r}; expected one of {', '.join(sorted(names))}")
         if isinstance(node, ast.Call) and not (
-            isinstance(node.func, ast.Name) and (node.func.id in _FUNCTIONS or node.func.id == "output")
+            isinstance(node.func, ast.Name) and node.func.id in {*_FUNCTIONS, "output", "convolution_workspace"}
         ):
             raise InvalidRule(f"formula {text!r} calls something that is not a function of formulas")
     return compile(tree, "<formula>", "eval")
@@ -214,7 +203,7 @@ def _rule(entry: Mapping[str, Any], constants: set[str]) -> Rule:
         raise InvalidRule(
             f"rule {entry['purpose']!r} of {entry['ops']}: arguments have the names of functions: {', '.join(sorted(taken))}"
         )
-    names = {*arguments, *constants, *_FUNCTIONS, "output", "outputs"}
+    names = {*arguments, *constants, *_FUNCTIONS, "output", "outputs", "convolution_workspace"}
     return Rule(
         ops=tuple(entry["ops"]),
         arguments=arguments,
@@ -257,6 +246,7 @@ class Kernels:
     constants: Mapping[str, int]
     rules: Mapping[str, tuple[Rule, ...]]
     known: tuple[str, ...]
+    convolutions: Workspaces
     _seen: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
@@ -279,7 +269,7 @@ class Kernels:
             rule = _rule(entry, {*constants})
             for op in rule.ops:
                 rules[op] = (*rules.get(op, ()), rule)
-        return cls(constants, rules, tuple(data["known"]))
+        return cls(constants, rules, tuple(data["known"]), Workspaces.load(data["convolutions"]))
 
     @property
     def context_bytes(self) -> int:
@@ -310,6 +300,7 @@ class Kernels:
                 **_FUNCTIONS,
                 "output": call.outputs.__getitem__,
                 "outputs": call.outputs,
+                "convolution_workspace": self.convolutions.bytes_of,
             }
             names["__builtins__"] = {}
             if rule.condition is not None and not eval(rule.condition, names):

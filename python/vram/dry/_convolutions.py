@@ -1,0 +1,178 @@
+"""The workspaces of cuDNN's convolutions: which size cuDNN's heuristics choose for a shape, learned from measured calls.
+
+A workspace is a sum of few parts that are exact functions of the shape: copies of the operands in the layout of the tensor cores, and
+partial sums of the weight's gradient. Which parts a call needs is cuDNN's choice, which is not published. Decision trees approximate it: each
+leads a call to one of the known sums, and the median of the trees' sizes counts. bench/prediction/convolutions.py learns the trees.
+
+A file of `kernels/` has for each direction a list of trees. A tree is the number of a size, or [measure, limit, tree, tree]: the first tree
+if the measure is at most the limit, else the second.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+FORWARD, DATA, WEIGHT = DIRECTIONS = ("forward", "data", "weight")
+_FOLDER = Path(__file__).parent / "kernels"
+# cuDNN pads the channels of its copies to this many bytes.
+_ALIGNMENT = 16
+# What a plan with copies needs in addition, for most plans.
+_HEADER_BYTES = 16
+
+
+def _ceil_div(value: int, divisor: int) -> int:
+    return -(-value // divisor)
+
+
+def _tiles(rows: int, columns: int, side: int) -> int:
+    return _ceil_div(rows, side) * _ceil_div(columns, side)
+
+
+@functools.lru_cache(maxsize=4096)
+def measures(
+    direction: str, element_bytes: int, is_bfloat16: bool, is_last: bool, input: tuple[int, ...],  # noqa: A002
+    weight: tuple[int, ...], output: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+    dilation: tuple[int, ...], transposed: bool, groups: int,
+) -> Mapping[str, int]:  # fmt: skip
+    """Return the numbers by which trees decide, and the parts of sizes.
+
+    The parts in bytes are `x`, `w` and `y`, the copies of the operands with padded channels; `x0`, `w0` and `y0`, the same without padding;
+    `p`, the weight's gradient in float32; and `pad`, the copies of those operands whose channels need padding.
+    """
+    batch, ins, outs = input[0], input[1], output[1]
+    xs, ys, kernel = input[2:], output[2:], weight[2:]
+    x_points, y_points, k_points = math.prod(xs), math.prod(ys), math.prod(kernel)
+    group_ins, group_outs = ins // groups, outs // groups
+    unit = max(1, _ALIGNMENT // element_bytes)
+
+    def padded(channels: int) -> int:
+        return _ceil_div(channels, unit) * unit
+
+    x = batch * padded(ins) * x_points * element_bytes
+    y = batch * padded(outs) * y_points * element_bytes
+    w_numel = padded(group_ins) * padded(group_outs) * groups * k_points
+    w = w_numel * element_bytes
+    rows, columns, depth = {
+        FORWARD: (batch * y_points, group_outs, group_ins * k_points),
+        DATA: (batch * x_points, group_ins, group_outs * k_points),
+        WEIGHT: (group_outs, group_ins * k_points, batch * y_points),
+    }[direction]
+    x0, y0, w0 = (batch * ins * x_points * element_bytes, batch * outs * y_points * element_bytes,
+                  outs * group_ins * k_points * element_bytes)  # fmt: skip
+    tiles = _tiles(rows, columns, 128) * groups
+    return {
+        "x": x, "w": w, "y": y, "x0": x0, "w0": w0, "y0": y0, "p": 4 * w_numel,
+        "pad": x * (ins % unit > 0) + y * (outs % unit > 0) + w * (ins % unit > 0 or outs % unit > 0),
+        "is_half": int(element_bytes == 2), "is_bfloat16": int(is_bfloat16), "is_last": int(is_last),
+        "transposed": int(transposed), "rank": max(2, len(kernel)), "batch": batch, "ins": ins, "outs": outs, "groups": groups,
+        "group_ins": group_ins, "group_outs": group_outs, "kernel": k_points, "kernel_max": max(kernel),
+        "kernel_min": min(kernel) if len(kernel) > 1 else 1, "kernel_width": kernel[-1], "kernel_height": kernel[-2] if len(kernel) > 1 else 1,
+        "stride": max(stride), "dilation": max(dilation), "padding": max(padding), "patches": int(tuple(stride) == tuple(kernel)),
+        "x_points": x_points, "y_points": y_points, "batch_x": batch * x_points, "batch_y": batch * y_points, "x_width": xs[-1],
+        "y_width": ys[-1], "x_width_gcd": math.gcd(xs[-1], 16), "y_width_gcd": math.gcd(ys[-1], 16), "ins_gcd": math.gcd(group_ins, 16),
+        "outs_gcd": math.gcd(group_outs, 16), "ins_kernel": group_ins * k_points, "outs_kernel": group_outs * k_points,
+        "least": min(ins, outs), "most": max(ins, outs), "rows": rows, "columns": columns, "depth": depth, "tiles": tiles,
+        "small_tiles": _tiles(rows, columns, 64) * groups, "depth_of_tile": depth // tiles,
+        "work": batch * y_points * outs * group_ins * k_points >> 10, "x_to_y": 1000 * x0 // y0, "w_to_xy": 1000 * w0 // (x0 + y0),
+    }  # fmt: skip
+
+
+def size_of(text: str, measured: Mapping[str, int]) -> int:
+    """Return the bytes of a sum such as "x + w + 7 p", in which a bare number is bytes."""
+    total = 0
+    for term in text.split(" + "):
+        count, _, name = term.rpartition(" ")
+        total += int(name) if name.isdecimal() else (int(count) if count else 1) * measured[name]
+    return total
+
+
+def is_last(tensor: Any) -> bool:
+    """Whether the channels are the fastest dimension, and the tensor is not contiguous as well."""
+    return len(tensor.shape) in (4, 5) and tensor.stride()[1] == 1 and not is_contiguous(tensor)
+
+
+def is_contiguous(tensor: Any, *, last: bool = False) -> bool:
+    """Whether the elements are in order, or in that of channels last."""
+    order = [*range(len(tensor.shape))]
+    if last:
+        order = [0, *order[2:], 1]
+    strides, expected = tensor.stride(), 1
+    for dim in reversed(order):
+        if tensor.shape[dim] != 1 and strides[dim] != expected:
+            return False
+        expected *= tensor.shape[dim]
+    return True
+
+
+def copy_bytes(tensor: Any, input: Any, weight: Any) -> int:  # noqa: A002
+    """Return the bytes of the copy that PyTorch makes of an argument whose layout is not that of the convolution; 0 if it is."""
+    last = is_last(input) or is_last(weight)
+    return 0 if is_contiguous(tensor, last=last) else math.prod(tensor.shape) * int(tensor.dtype.itemsize)
+
+
+def measures_of(
+    direction: str, input: Any, weight: Any, output: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,  # noqa: A002
+    groups: int,
+) -> tuple[str, Mapping[str, int]]:  # fmt: skip
+    """Return direction and measures of a call; a transposed convolution counts as the plain one that it inverts.
+
+    There are no measures of empty tensors and of float64, which needs no copies.
+    """
+    dtype, last = input.dtype, is_last(input) or is_last(weight)
+    if transposed:
+        input, output = output, input  # noqa: A001
+        direction = {FORWARD: DATA, DATA: FORWARD}.get(direction, direction)
+    shapes = [tuple(map(int, tensor.shape)) for tensor in (input, weight, output)]
+    if dtype.itemsize > 4 or 0 in (*shapes[0], *shapes[1], *shapes[2]):
+        return direction, {}
+    return direction, measures(
+        direction, int(dtype.itemsize), str(dtype).endswith("bfloat16"), last, *shapes, tuple(stride), tuple(padding), tuple(dilation),
+        bool(transposed), int(groups),
+    )  # fmt: skip
+
+
+def _leaf(tree: Any, values: Sequence[int]) -> int:
+    while not isinstance(tree, int):
+        tree = tree[2] if values[tree[0]] <= tree[1] else tree[3]
+    return tree
+
+
+class Workspaces:
+    """The trees of one file."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._names: list[str] = data["measures"]
+        self._sizes: list[str] = data["sizes"]
+        self._trees: Mapping[str, list[Any]] = data["trees"]
+
+    @classmethod
+    def load(cls, name: str) -> Workspaces:
+        """Read a file of `kernels/`."""
+        return cls(json.loads((_FOLDER / name).read_text()))
+
+    def predicted(self, direction: str, measured: Mapping[str, int]) -> int:
+        """Return the median of the sizes that the trees lead to."""
+        values = [measured[name] for name in self._names]
+        sizes = [size_of(self._sizes[_leaf(tree, values)], measured) for tree in self._trees[direction]]
+        found = statistics.median_low(sizes)
+        return found + _HEADER_BYTES if found else 0
+
+    def bytes_of(
+        self, direction: str, input: Any, weight: Any, output: Any, stride: Any, padding: Any, dilation: Any,  # noqa: A002
+        transposed: bool, groups: int,
+    ) -> int:  # fmt: skip
+        """Return the bytes of the workspace of one direction of a convolution.
+
+        `direction` is "forward", or the gradient of "data" (the input) or "weight"; in a backward pass `output` is its gradient. The others
+        are as PyTorch's operators have them.
+        """
+        direction, measured = measures_of(
+            direction, input, weight, output, stride, padding, dilation, transposed, groups
+        )
+        return self.predicted(direction, measured) if measured else 0
