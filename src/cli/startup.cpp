@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFile = "sitecustomize.py";
 
-// Where installers put packages, below the prefix of the folder that the program lies in.
+// Where installers put packages, below the prefix of the program's folder.
 constexpr std::array kPackages = {"site-packages", "dist-packages"};
 
 bool has_startup(const fs::path& folder) {
@@ -79,7 +79,7 @@ fs::path c_library(const std::string& startup_folder) {
 }
 
 // By making it, under a name of its own: a recording of an earlier run stays. What is written in
-// place is not opened beforehand: that could end whoever reads a pipe.
+// place is not opened beforehand: that could end the reader of a pipe.
 Result<> check_can_be_written(const RecordSettings& record) {
   VRAM_TRY_ASSIGN(const auto target, find_output_target(record.path, record.replace));
   if (target.kind == OutputTarget::Kind::kInPlace) return {};
@@ -106,7 +106,7 @@ Result<> check_startup(const CurrentEnvironment& current, const StartupSettings&
   if (!settings.record) return {};
   if (current.tap_library.empty()) {
     return fail(Code::kNotFound,
-                "no libvram_tap.so beside {}, so that the CUDA driver's calls can't be recorded; "
+                "no libvram_tap.so next to {}, so that the CUDA driver's calls can't be recorded; "
                 "install vram again",
                 library.string());
   }

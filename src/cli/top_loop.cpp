@@ -30,7 +30,7 @@ using show::top::RequestKind;
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr int kSecondMs = 1'000;
-constexpr int kLateMs = 500;  // what a look may take before somebody wonders
+constexpr int kLateMs = 500;  // what a sample may take before the screen says so
 
 watch::SamplerHooks hooks_of(const std::shared_ptr<Live>& live) {
   watch::SamplerHooks hooks;
@@ -47,7 +47,7 @@ TopLoop::TopLoop(const std::shared_ptr<Live>& live, show::top::TopState state,
       terminal_(std::move(terminal)),
       sampler_(hooks_of(live), std::chrono::nanoseconds(state_.period_ns)) {}
 
-// Whoever waits for a look that does not come, or sees an old one, is told so each second.
+// If a sample does not come, or is old, the screen says so each second.
 int TopLoop::timeout_ms() const {
   if (!shown_ || state_.is_paused) return kSecondMs;
   const uint64_t age_ms = (watch::monotonic_ns() - shown_->begin_ns) / kNsPerMs;
@@ -185,8 +185,8 @@ std::string summary_of(const std::vector<watch::TrimAnswer>& answers, size_t nam
   if (answered < answers.size())
     text += fmt::format("; the others said nothing in {}", format_duration_ns(kTimeoutNs));
   if (answers.size() < named)
-    text += fmt::format("; {} can't be asked: no page on the board (vram.Board())",
-                        named - answers.size());
+    text +=
+        fmt::format("; {} can't be asked: no status page (vram.Board())", named - answers.size());
   return text;
 }
 
@@ -197,7 +197,7 @@ std::string trim_processes(const watch::Snapshot& snapshot,
   watch::TrimChoice choice;
   choice.pids = pids_of(found, processes);
   if (choice.pids.empty())
-    return "it can't be asked: it has no page on the board (vram.Board()), or is another user's";
+    return "it can't be asked: it has no status page (vram.Board()), or is another user's";
   const auto orders = watch::choose(found, choice);
   if (!orders) return orders.error().message;
   return summary_of(watch::request_trim(*orders, kTimeoutNs), processes.size());
@@ -275,7 +275,7 @@ Result<> signal_process(const ProcessId& process, int signal) {
   if (held.number() < 0) return refused(process, errno);
   if (!was_started_as(process)) {
     return fail(Code::kNotFound,
-                "process {} has ended; its number is another's by now: nobody was signalled",
+                "process {} has ended; its number is another's by now: no process was signalled",
                 process.pid);
   }
   if (syscall(SYS_pidfd_send_signal, held.number(), signal, nullptr, 0) != 0)

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kJumpNs = 60 * kSignedSecondNs;
 constexpr int64_t kSteadyNs = 3600 * kSignedSecondNs;
 constexpr int64_t kLeapS = 24 * 3600;
-constexpr size_t kMostLeaps = 32;  // of more the smallest is forgotten
+constexpr size_t kMaxLeaps = 32;  // of more the smallest is forgotten
 
 }  // namespace
 
@@ -27,7 +27,7 @@ PruneClock::PruneClock(std::chrono::nanoseconds period, const std::string& saved
   int64_t saved_s = 0;
   const auto seen_s = text >> saved_s ? std::optional(saved_s) : newest_s;
   if (seen_s) wall_ns_ = std::clamp<int64_t>(*seen_s, 0, kLatestS) * kSignedSecondNs;
-  for (ClockLeap each; leaps_.size() < kMostLeaps && text >> each.after_s >> each.by_s;) {
+  for (ClockLeap each; leaps_.size() < kMaxLeaps && text >> each.after_s >> each.by_s;) {
     if (each.by_s > 0 && each.by_s < kLatestS) leaps_.push_back(each);
   }
 }
@@ -55,7 +55,7 @@ std::optional<ClockLeap> PruneClock::find_leap(int64_t by_ns) {
   if (by_s <= kLeapS) return std::nullopt;
   const ClockLeap leap{*wall_ns_ / kSignedSecondNs, by_s};
   leaps_.push_back(leap);
-  if (leaps_.size() > kMostLeaps)
+  if (leaps_.size() > kMaxLeaps)
     leaps_.erase(std::ranges::min_element(leaps_, {}, &ClockLeap::by_s));
   return leap;
 }

@@ -54,13 +54,13 @@ std::string free_name(const std::string& path) {
   return name;
 }
 
-// What SQLite keeps beside a file.
+// What SQLite keeps next to a file.
 void move_log(const std::string& path, const std::string& aside) {
   for (const char* end : {"-wal", "-shm"})
     (void)std::rename((path + end).c_str(), (aside + end).c_str());
 }
 
-// With what is beside it, under names by which SQLite finds it.
+// With what is next to it, under names by which SQLite finds it.
 Result<std::string> rename_damaged(const std::string& path) {
   std::string aside = free_name(path);
   if (std::rename(path.c_str(), aside.c_str()) != 0 && errno != ENOENT)
@@ -96,8 +96,8 @@ Result<> check_is_database(const std::string& path) {
 }
 
 // For its owner alone: command lines may hold what others must not see. So is one that was there
-// before, as far as this process may change it. SQLite gives what it puts beside the file the same
-// mode; what lies there already is named again.
+// before, as far as this process may change it. SQLite gives what it puts next to the file the same
+// mode; what is there already is named again.
 Result<uint64_t> make_file(const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
   struct stat status{};
@@ -107,15 +107,15 @@ Result<uint64_t> make_file(const std::string& path) {
   if ((status.st_mode & 0077U) != 0) {
     (void)fchmod(file.number(), 0600);
     for (const char* end : {"-wal", "-shm"}) {
-      const Descriptor beside(
+      const Descriptor companion(
           open((path + end).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-      if (beside.is_open()) (void)fchmod(beside.number(), 0600);
+      if (companion.is_open()) (void)fchmod(companion.number(), 0600);
     }
   }
   return status.st_ino;
 }
 
-// What is broken and may be moved aside; any other file that is no database is somebody's.
+// What is broken and may be moved aside; any other file that is no database is the user's.
 bool is_broken_history(const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   return file.is_open() && is_history(first_bytes(file.number()));
@@ -242,7 +242,7 @@ Result<> Store::restart_file(const std::string& why) {
     aside = moved;
     return {};
   };
-  // One that somebody put in its place is none of ours to move.
+  // One that another program put in its place must stay.
   if (std::exchange(had_file_, false) && is_there())
     if (auto moved = move_it(); !moved) return moved;
   const uint64_t log = file_ ? file_->log_inode : 0;
@@ -264,7 +264,7 @@ Result<> Store::restart_file(const std::string& why) {
   if (*devices > 0)
     return fail(
         Code::kIo,
-        "another history was put in the place of {} meanwhile: start vram anew to go on with "
+        "another history was put in the place of {} meanwhile: restart vram to continue with "
         "that one, or move it away",
         path_);
   file_ = std::move(*file);

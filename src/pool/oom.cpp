@@ -99,8 +99,8 @@ void add_state(Text& text, const OomFacts& facts, const OomScene& scene, const N
   }
   if (need.missing_bytes == 0) {
     text.add("The pieces that are free can't be seen as one range: %s.\n",
-             facts.backing == Backing::kVirtual ? "they lie in the middle of their handles"
-                                                : "this device can't map memory anew");
+             facts.backing == Backing::kVirtual ? "they are in the middle of their handles"
+                                                : "this device can't map memory again");
   }
 }
 

@@ -112,7 +112,7 @@ TEST(OomText, OfAnEmptyPoolThereAreNoHolders) {
 TEST(OomText, WhereEnoughIsFreeItSaysWhyThatCantBeUsed) {
   OomFacts facts = some_facts();
   facts.free_bytes = 2 * kGiB;
-  EXPECT_THAT(text_of(facts, {}), HasSubstr("they lie in the middle of their handles"));
+  EXPECT_THAT(text_of(facts, {}), HasSubstr("they are in the middle of their handles"));
 }
 
 }  // namespace

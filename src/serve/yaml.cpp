@@ -134,7 +134,7 @@ class YamlParser {
       node.entries.emplace_back(std::move(key), *std::move(value));
     }
     if (next_ < lines_.size() && lines_[next_].indent > indent)
-      return wrong("expected less indentation: a text stands on one line");
+      return wrong("expected less indentation: a text is on one line");
     return node;
   }
 

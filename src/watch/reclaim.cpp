@@ -44,7 +44,7 @@ Bytes posted_held(const std::vector<PostedDevice>& posted) {
   return sum_of(reserved);
 }
 
-// Whether the process computes: of itself, else as the device does. Unknown: nobody says.
+// Whether the process computes: of itself, else as the device does. Unknown: no source says.
 std::optional<bool> computes(const Process& process, const Snapshot& snapshot) {
   bool is_known = !process.uses.empty();
   for (const Use& use : process.uses) {
@@ -246,7 +246,7 @@ Result<std::vector<TrimOrder>> named_orders(const Reclaimable& from, const TrimC
     });
     if (holder == from.holders.end()) {
       return fail(Code::kNotFound,
-                  "process {} has no page on the board, so it can't be asked: it must run as your "
+                  "process {} has no status page, so it can't be asked: it must run as your "
                   "user and open a vram.Board(); 'vram free' lists who can be asked",
                   pid);
     }

@@ -80,7 +80,7 @@ def test_what_is_asked_for_comes_back(board: pathlib.Path) -> None:
         assert "0 B came back; 1 of 1 answered." in done.stdout
         done = free(board, "--all")
         assert done.returncode == 0
-        assert "Nobody was asked" in done.stdout
+        assert "No process was asked" in done.stdout
 
 
 def test_who_does_not_answer_is_not_waited_for(board: pathlib.Path) -> None:
@@ -109,7 +109,7 @@ def test_pages_of_the_dead_are_listed_and_removed_by_all(board: pathlib.Path) ->
     assert (board / str(pid)).exists()
     done = free(board, pid)
     assert done.returncode == 2
-    assert "has no page on the board" in done.stderr
+    assert "has no status page" in done.stderr
     assert free_json(board, "--all")["pages_removed"] == 1
     assert list(board.iterdir()) == []
 
@@ -132,7 +132,7 @@ def test_an_owner_that_dies_while_it_is_asked(board: pathlib.Path) -> None:
     ("arguments", "why"),
     [
         (["x"], "PID"),
-        (["1"], "process 1 has no page"),
+        (["1"], "process 1 has no status page"),
         (["1", "--all"], "--all and PID exclude each other"),
         (["--bytes", "1GiB"], "requires PID or --all"),
         (["--all", "--bytes", "much"], "--bytes"),
@@ -149,7 +149,7 @@ def test_bad_usage(board: pathlib.Path, arguments: list[str], why: str) -> None:
 def test_nobody_is_there(board: pathlib.Path) -> None:
     done = free(board)
     assert done.returncode == 0
-    assert "Nobody can be asked" in done.stdout
+    assert "No process can be asked" in done.stdout
     assert free_json(board, "--all")["answers"] == []
 
 

@@ -74,7 +74,7 @@ def test_no_preload_library(tmp_path: Path) -> None:
     changes = {"VRAM_LIBRARY": str(tmp_path / "libvram.so")}
     words = ("--record", tmp_path / "run.vtrace")
     strict = run(*words, "--strict", "--", "echo", "ran", **changes)
-    assert refused(strict, f"no libvram_tap.so beside {tmp_path}/libvram.so"), strict
+    assert refused(strict, f"no libvram_tap.so next to {tmp_path}/libvram.so"), strict
     assert run(*words, "--", "echo", "ran", **changes).stdout == "ran\n"
     assert run("--pool", "--strict", "--", "echo", "ran", **changes).stdout == "ran\n"  # the pool has no need of it
 

@@ -84,18 +84,19 @@ void add_capabilities(const MachineFacts& facts, Findings& findings) {
 }
 
 Finding lost(const MachineFacts& facts) {
-  return {"container.devices_lost",
-          Severity::kBad,
-          "this container lost the right to use its GPUs",
-          "The device files are there, and the kernel refuses to open them: 'systemctl "
-          "daemon-reload' on the host, or a container update, wrote the control group's list of "
-          "devices anew without them. Programs that have them open go on, new ones don't start.",
-          {"start the container anew; for good, make the links that systemd needs to know the "
-           "devices by (on the host), or give them by CDI",
-           {"docker restart CONTAINER",
-            "sudo nvidia-ctk system create-dev-char-symlinks --create-all"}},
-          {facts.nvidia.nvml.error_text.empty() ? "opening is not permitted (EPERM)"
-                                                : "NVML: " + facts.nvidia.nvml.error_text}};
+  return {
+      "container.devices_lost",
+      Severity::kBad,
+      "this container lost the right to use its GPUs",
+      "The device files are there, and the kernel refuses to open them: 'systemctl "
+      "daemon-reload' on the host, or a container update, wrote the control group's list of "
+      "devices again without them. Programs that have them open continue, new ones don't start.",
+      {"restart the container; for good, make the links that systemd needs to know the "
+       "devices by (on the host), or give them by CDI",
+       {"docker restart CONTAINER",
+        "sudo nvidia-ctk system create-dev-char-symlinks --create-all"}},
+      {facts.nvidia.nvml.error_text.empty() ? "opening is not permitted (EPERM)"
+                                            : "NVML: " + facts.nvidia.nvml.error_text}};
 }
 
 bool has_lost_devices(const MachineFacts& facts) {
@@ -229,7 +230,7 @@ Finding board_folder(const MachineFacts& facts, const FolderFacts& folder) {
           Severity::kWarning,
           fmt::format("the board's folder {} is {}", folder.path,
                       is_ours ? "open to other users" : "another user's"),
-          "vram's programs post on it only where nobody else may write (mode 0700, their own): "
+          "vram's programs post on it only where no other user may write (mode 0700, their own): "
           "they won't, and vram status and free won't see what they cache.",
           is_named ? Repair{"let vram choose the folder, or name one that is not there yet",
                             {"unset VRAM_BOARD"}}

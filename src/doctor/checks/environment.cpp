@@ -29,7 +29,7 @@ Findings check_vram_environment(const MachineFacts& facts) {
   for (const auto& [name, value] : facts.process.environment) {
     if (!name.starts_with("VRAM_") || std::ranges::count(known_names(), name) > 0) continue;
     const std::string_view meant = nearest(name, known_names());
-    if (meant.empty()) continue;  // somebody else's
+    if (meant.empty()) continue;  // another program's
     findings.push_back(
         {"vram.unknown_variable",
          Severity::kWarning,
@@ -160,7 +160,7 @@ void add_preloaded(const MachineFacts& facts, Findings& findings) {
       findings.push_back({"cuda.preload_missing",
                           Severity::kWarning,
                           fmt::format("LD_PRELOAD names a file that is not there: {}", path),
-                          "The loader says so at the start of every program and goes on without "
+                          "The loader says so at the start of every program and continues without "
                           "it.",
                           {"take it out", {"unset LD_PRELOAD"}},
                           {shown(facts, "LD_PRELOAD")}});

@@ -109,7 +109,7 @@ void add_tensorflow(const MachineFacts& facts, Findings& findings) {
     findings.push_back({"tf.unknown_allocator",
                         Severity::kWarning,
                         fmt::format("TensorFlow knows no allocator '{}'", printable(*allocator)),
-                        "It logs an error and goes on with its own one, which takes all memory "
+                        "It logs an error and uses its own one, which takes all memory "
                         "ahead.",
                         {"", {fmt::format("export {}=cuda_malloc_async", kTfAllocator)}},
                         {shown(facts, kTfAllocator)}});
@@ -125,7 +125,7 @@ void add_both(const MachineFacts& facts, Findings& findings) {
        "JAX and TensorFlow are set up here, and both take memory ahead",
        "JAX takes 75 % of the GPU and TensorFlow all that is free: in one program, or in two on "
        "one "
-       "GPU, whoever comes second has too little. TensorFlow is often there for its data pipeline "
+       "GPU, the second one has too little. TensorFlow is often there for its data pipeline "
        "only.",
        {"let both grow as needed, or keep TensorFlow off the GPU: "
         "tf.config.set_visible_devices([], 'GPU')",

@@ -1,4 +1,4 @@
-// How the GPUs are doing, by one look at them.
+// The GPUs' health, from one sample.
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
@@ -107,7 +107,8 @@ void add_pages(const MachineFacts& facts, const watch::Device& device, Findings&
         {"health.page_retirement_failed", Severity::kBad,
          fmt::format("{} has a bad page of memory that could not be taken out of use",
                      name_of(device)),
-         "Whoever has that page may be given it again, and errors with it.", reset(facts, device)});
+         "The driver may give that page to a program again, and errors with it.",
+         reset(facts, device)});
   if (pages.is_pending.value_or(false))
     findings.push_back({"health.page_retirement_pending", Severity::kWarning,
                         fmt::format("{} has a bad page of memory that waits to be taken out of use",
@@ -233,7 +234,7 @@ Findings check_xids(const MachineFacts& facts) {
     findings.push_back({"health.xid_unknown",
                         Severity::kNote,
                         "whether the GPUs had faults before is not known",
-                        "NVML tells of faults (Xids) while it is listened to; those before are in "
+                        "NVML reports faults (Xids) while a program listens; those before are in "
                         "the kernel's log, which this user may not read.",
                         {facts.container.is_inside ? place(facts) : "read it as root",
                          {"sudo dmesg -T | grep -i xid"}}});

@@ -37,7 +37,7 @@ Finding mismatch(const MachineFacts& facts) {
         "This container was started before the host's driver was updated, or its image "
         "has a driver library of its own.";
     finding.repair = {
-        "start the container anew; where that does not help, take packages such as "
+        "restart the container; where that does not help, take packages such as "
         "libnvidia-compute out of the image: the container toolkit brings the host's",
         {"docker restart CONTAINER"}};
     return finding;
@@ -176,7 +176,7 @@ Finding libraries_differ(const MachineFacts& facts) {
           "libraries of several driver versions are installed",
           "Which one a program gets depends on its search path; one that is not of the kernel "
           "module's version does not start (version mismatch). Remains of a driver that was "
-          "installed in another way (NVIDIA's .run file beside packages) look like this.",
+          "installed in another way (NVIDIA's .run file in addition to packages) look like this.",
           {"see which one is found first, and remove the others",
            {"ldconfig -p | grep -E 'libcuda|libnvidia-ml'"}},
           version_evidence(facts.nvidia)};

@@ -34,7 +34,7 @@ Finding uvm_missing(const MachineFacts& facts) {
       "CUDA opens it for every program, so none starts, although nvidia-smi works.",
       {"load the module and make the device", {as_root(facts, "nvidia-modprobe -u -c 0")}}};
   if (facts.container.is_inside)
-    finding.repair = {"make it on the host, then start the container anew with it",
+    finding.repair = {"make it on the host, then restart the container with it",
                       {"sudo nvidia-modprobe -u -c 0",
                        "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …"}};
   return finding;

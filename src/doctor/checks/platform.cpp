@@ -39,7 +39,7 @@ Finding no_driver(const MachineFacts& facts, const PciGpu& gpu) {
           Severity::kWarning,
           fmt::format("no driver has the GPU at {}", gpu.pci_id),
           fmt::format("It is of {}; the kernel has no driver loaded that knows it, or the driver "
-                      "gave up on it, so nobody can use it.",
+                      "gave up on it, so no program can use it.",
                       gpu.vendor == gpu::Vendor::kAmd ? "AMD" : "Intel"),
           {"load the driver, and see what it says" +
                (facts.container.is_inside ? ", " + place(facts) : std::string()),
@@ -178,7 +178,7 @@ Findings check_wsl(const MachineFacts& facts) {
     findings.push_back(library_path(facts));
   if (is_too_old(facts)) findings.push_back(old_kernel(facts));
   const auto& libraries = facts.nvidia.libraries;
-  // Those of CUDA's compatibility package lie where no program looks unless it is told to.
+  // Those of CUDA's compatibility package are where programs search only if a variable says so.
   const auto file = std::ranges::find_if(libraries, [](const LibraryFile& each) {
     return each.name == "libcuda" && each.path.find("/compat/") == std::string::npos;
   });

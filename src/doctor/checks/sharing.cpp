@@ -10,7 +10,7 @@
 namespace vram::doctor {
 namespace {
 
-constexpr std::string_view kPipeFolder = "/tmp/nvidia-mps";  // where nobody says otherwise
+constexpr std::string_view kPipeFolder = "/tmp/nvidia-mps";  // the default
 
 void add_mps_limits(const MachineFacts& facts, Findings& findings) {
   for (const std::string name :
@@ -41,7 +41,7 @@ void add_stale_pipe(const MachineFacts& facts, Findings& findings) {
       {"mps.stale_pipe",
        Severity::kWarning,
        "MPS's folder is there, and its daemon is not running",
-       "CUDA programs look for the daemon in this folder first; a pipe that nobody serves makes "
+       "CUDA programs look for the daemon in this folder first; a pipe without a daemon makes "
        "them wait or fail (CUDA_ERROR_MPS_CONNECTION_FAILED).",
        {"start it again, or remove what it left",
         facts.mps.pipe_folder == kPipeFolder
@@ -95,9 +95,10 @@ void add_persistence(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"persistence.off",
        Severity::kWarning,
-       "the driver lets go of the GPUs whenever no program uses them (persistence is off)",
+       "the driver releases the GPUs whenever no program uses them (persistence is off)",
        "No display holds it, so each first program waits for it to start again: seconds, more with "
-       "many GPUs, and monitors pay it at each look. ECC counts since boot and application clocks "
+       "many GPUs, and monitors pay it at each sample. ECC counts since boot and application "
+       "clocks "
        "are lost each time.",
        {"keep it loaded: by its daemon, or until the next start",
         {on_host(facts, "systemctl enable --now nvidia-persistenced"),
@@ -186,7 +187,7 @@ Finding idle(const watch::Holder& holder) {
       "health.idle_holder",
       Severity::kNote,
       fmt::format("process {} holds {} and does nothing", holder.facts.pid, held(holder)),
-      "One look can't tell for how long. A notebook whose kernel is left open looks "
+      "One sample does not show for how long. A notebook whose kernel is left open looks "
       "like this.",
       {"end it if it is not needed", {fmt::format("kill {}", holder.facts.pid)}},
       {command}};

@@ -39,7 +39,7 @@ struct Settings {
   [[nodiscard]] std::string without(std::vector<std::string_view> keys) const;
 };
 
-// These words come from an environment and go into a command that somebody copies: what is not of
+// These words come from an environment and go into a command that users copy: what is not of
 // PyTorch's own letters is left out.
 bool is_harmless(const TorchSetting& setting) {
   constexpr std::string_view kLetters =
@@ -115,7 +115,7 @@ void add_split(const Settings& settings, Findings& findings) {
   const uint64_t mb = size.size() < 10 ? std::strtoull(size.c_str(), nullptr, 10) : UINT64_MAX;
   if (settings.is_expandable()) {
     findings.push_back(finding(settings, "torch.split_with_expandable", Severity::kNote,
-                               "max_split_size_mb beside expandable_segments",
+                               "max_split_size_mb with expandable_segments",
                                "It keeps large blocks whole, so that they can be given back. "
                                "Expandable segments give pages "
                                "back whatever was split, so there is nothing left for it to do.",
@@ -127,7 +127,7 @@ void add_split(const Settings& settings, Findings& findings) {
         fmt::format("A free block above {} MiB is only reused for a request that is above it, too, "
                     "and less than 20 MiB smaller; for all others PyTorch asks the driver for new "
                     "memory, and where there is none, frees and asks again. Small values are often "
-                    "copied from answers to somebody else's out-of-memory error.",
+                    "copied from answers to other people's out-of-memory errors.",
                     size),
         {"use expandable segments instead, which end this kind of fragmentation, or let 'vram "
          "tune' "

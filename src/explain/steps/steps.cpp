@@ -80,7 +80,7 @@ void leave_out_setup(std::vector<Range>* ranges) {
   }
 }
 
-// How many events lie between a mark and the end of its step, where another mark follows.
+// How many events are between a mark and the end of its step, where another mark follows.
 uint64_t typical_rest(const std::vector<Range>& marks, const std::vector<Low>& lows) {
   std::vector<uint64_t> rests;
   rests.reserve(lows.size());
@@ -302,7 +302,7 @@ Steps steps_from_repetition(const Input& in, int64_t origin_ns) {
             : fmt::format(
                   "no annotations; what recurs in the allocations ({} times, every {} allocations) "
                   "may be layers, or parts of some steps: it shows neither a backward pass in each "
-                  "nor a loop that starts anew",
+                  "nor a loop that starts again",
                   found.front().anchors.size(), found.front().typical_distance);
     return steps;
   }

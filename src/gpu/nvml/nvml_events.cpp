@@ -120,7 +120,7 @@ constexpr std::array kMeanings = {
     XidMeaning{79, kBroken, "the GPU fell off the bus",
                "restart; check power, seat and temperature"},
     XidMeaning{92, kWatch, "many corrected memory errors",
-               "watch it; have it replaced if it goes on"},
+               "watch it; have it replaced if it continues"},
     XidMeaning{94, kWatch, "a memory error, contained to one program",
                "restart that program; reset the GPU when it is idle"},
     XidMeaning{95, kBroken, "a memory error that was not contained and may have hit all programs",

@@ -87,11 +87,12 @@ std::string hint_for(const watch::Reclaimable& reclaimable) {
     if (__builtin_add_overflow(sum, holder.cached_bytes().value_or(0), &sum)) sum = UINT64_MAX;
   }
   if (!can_request)
-    return "Nobody can be asked: programs that open a vram.Board() can (docs/measure.md), if they "
+    return "No process can be asked: programs that open a vram.Board() can (docs/measure.md), if "
+           "they "
            "run "
            "as your user.";
   return fmt::format(
-      "Nobody was asked. 'vram free --all' asks for {}, 'vram free PID' one process.",
+      "No process was asked. 'vram free --all' asks for {}, 'vram free PID' one process.",
       format_bytes(sum));
 }
 
@@ -133,7 +134,7 @@ std::string draw_answers(const watch::Reclaimable& reclaimable, std::span<const 
   const auto answered = std::ranges::count(answers, TrimOutcome::kAnswered, &TrimAnswer::outcome);
   page.paragraph(Line(),
                  answers.empty()
-                     ? "Nobody was asked: no process that can be asked caches anything."
+                     ? "No process was asked: none that can be asked caches anything."
                      : fmt::format("{} came back; {} of {} answered.",
                                    format_bytes(watch::sum_of(answers)), answered, answers.size()));
   if (swept > 0) page.paragraph(Line(), fmt::format("Pages of dead processes removed: {}.", swept));

@@ -64,7 +64,7 @@ TEST(FreeText, SaysWhatCameBackAndWhoDidNotAnswer) {
   EXPECT_THAT(text, HasSubstr("silent"));
   EXPECT_THAT(text, HasSubstr("Pages of dead processes removed: 2."));
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
-  EXPECT_THAT(draw_answers({}, {}, 0), HasSubstr("Nobody was asked"));
+  EXPECT_THAT(draw_answers({}, {}, 0), HasSubstr("No process was asked"));
 }
 
 TEST(FreeJson, EveryFieldIsDocumentedAndUnknownIsNull) {

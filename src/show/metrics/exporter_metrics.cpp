@@ -40,7 +40,7 @@ void add_samples(const watch::Sampled& sampled, const ExporterFigures& figures,
     families.add({"vram_exporter_sample_period_seconds", kGauge,
                   "From the start of the sample before the last to the start of the last."},
                  none, Number(seconds_of(sampled.period_ns)));
-  if (sampled.snapshot.time_ns > 0) {  // else nobody has looked yet
+  if (sampled.snapshot.time_ns > 0) {  // else there is no sample yet
     families.add(
         {"vram_exporter_sample_timestamp_seconds", kGauge,
          "When the last sample of the machine was taken, since 1970; time() less this is the age "
@@ -76,7 +76,7 @@ void add_exporter(const watch::Sampled& sampled, const ExporterFigures& figures,
   const Labels none;
   add_samples(sampled, figures, families);
   add_sources(sampled.snapshot, figures, families);
-  families.add({"vram_exporter_scrapes_total", kCounter, "Pages of metrics given out."}, none,
+  families.add({"vram_exporter_scrapes_total", kCounter, "Pages of metrics sent."}, none,
                figures.scrapes);
   families.add({"vram_exporter_resident_memory_bytes", kGauge,
                 "Memory of the host that this program takes: /proc/self/statm."},

@@ -96,7 +96,7 @@ void add_allocators(const watch::Snapshot& snapshot, const std::vector<Labels>& 
                   "board."},
                  labels, watch::at_most(sum.reserved.bytes, limit));
     families.add({"vram_gpu_allocator_cached_bytes", kGauge,
-                  "Reserved by allocators and in no tensor, which a cleaning could give back, "
+                  "Reserved by allocators and in no tensor, which emptying caches would give back, "
                   "over all processes that say so: the board."},
                  labels, watch::at_most(sum.cached.bytes, limit));
   }

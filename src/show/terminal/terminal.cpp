@@ -29,7 +29,7 @@ using top::Grid;
 using top::Key;
 using top::Size;
 
-constexpr int kEscapeMs = 25;  // how long an Escape may be the begin of a key's sequence
+constexpr int kEscapeMs = 25;  // how long an Escape may be the start of a key's sequence
 constexpr int kMaxEvents = 1'000;
 constexpr const char* kMouseOff = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l";
 
@@ -177,7 +177,7 @@ Result<Terminal> Terminal::open(TerminalOptions options) {
     return fail(
         Code::kUnsupported,
         "standard input and output are not a terminal; 'vram top --once' prints one screen, "
-        "'vram status --watch 1' goes on printing");
+        "'vram status --watch 1' keeps printing");
   auto state = std::make_unique<State>();
   state->unicode = is_utf8_possible() && options.unicode;
   remember_terminal_modes();

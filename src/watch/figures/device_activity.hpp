@@ -124,7 +124,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
      .detail = {.section = Section::kTraffic, .name = "PCIe sent", .after = "PCIe receiving"},
      .metric = {.name = "vram_gpu_pcie_sent_bytes_total",
                 .kind = Kind::kCounter,
-                .help = "Bytes that the GPU sent over PCIe: NVML field 197. May begin anew."}},
+                .help = "Bytes that the GPU sent over PCIe: NVML field 197. May be reset."}},
     {.key = "pcie_received_bytes",
      .value = kSample<&DeviceSample::pcie_received_bytes>,
      .unit = Unit::kBytes,
@@ -132,8 +132,7 @@ inline constexpr auto kActivityFigures = std::to_array<Figure<Device>>({
      .detail = {.section = Section::kTraffic, .name = "PCIe received", .after = "PCIe sent"},
      .metric = {.name = "vram_gpu_pcie_received_bytes_total",
                 .kind = Kind::kCounter,
-                .help = "Bytes that the GPU received over PCIe: NVML field 198. May begin "
-                        "anew."}},
+                .help = "Bytes that the GPU received over PCIe: NVML field 198. May be reset."}},
     {.key = "nvlink_sent_bytes",
      .value = kSample<&DeviceSample::nvlink_sent_bytes>,
      .unit = Unit::kBytes,

@@ -245,7 +245,7 @@ inline constexpr auto kXidFigures = std::to_array<Figure<Device>>({
      .metric = {.name = "vram_gpu_xid_errors_total",
                 .after = "vram_gpu_recovery_action",
                 .kind = Kind::kCounter,
-                .help = "Faults that the driver told of since this program watches, by Xid: NVML "
+                .help = "Faults that the driver reported since this program watches, by Xid: NVML "
                         "nvmlEventSetWait_v2.",
                 .labels = "xid",
                 .points = xid_counts},
@@ -257,7 +257,7 @@ inline constexpr auto kXidFigures = std::to_array<Figure<Device>>({
     {.unit = Unit::kNanoseconds,
      .metric = {.name = "vram_gpu_xid_last_timestamp_seconds",
                 .after = "vram_gpu_xid_errors_total",
-                .help = "When the driver last told of the fault, since 1970: this machine's "
+                .help = "When the driver last reported the fault, since 1970: this machine's "
                         "clock.",
                 .labels = "xid",
                 .points = xid_times}},

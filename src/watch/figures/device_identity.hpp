@@ -79,7 +79,7 @@ inline constexpr auto kIdentityFigures = std::to_array<Figure<Device>>({
      .csv = {.name = "device_error", .after = "device_is_asleep"},
      .metric = {.name = "vram_gpu_error_info",
                 .kind = Kind::kInfo,
-                .help = "Why the GPU is not up, in the driver's words.",
+                .help = "Why the GPU is not up: the driver's message.",
                 .labels = "error",
                 .points = trouble_info}},
 });
@@ -94,7 +94,7 @@ inline constexpr auto kModeFigures = std::to_array<Figure<Device>>({
      .meaning = "whether the driver stays loaded while no program uses it",
      .detail = {.section = Section::kIdentity, .name = "persistence"},
      .metric = {.name = "vram_gpu_persistence_enabled",
-                .help = "1: the driver stays loaded with nobody using it: NVML "
+                .help = "1: the driver stays loaded while no program uses it: NVML "
                         "nvmlDeviceGetPersistenceMode."}},
     {.key = "is_mig",
      .value = kHealth<&DeviceHealth::is_mig>,

@@ -119,7 +119,7 @@ inline constexpr auto kProcessFigures = std::to_array<Figure<Process>>({
      .csv = {.name = "step", .after = kFirst},
      .metric = {.name = "vram_process_steps_total",
                 .kind = Kind::kCounter,
-                .help = "Number of the last training step: the board. May begin anew."}},
+                .help = "Number of the last training step: the board. May be reset."}},
     {.key = "step_ns",
      .value = kRead<&Process::step_ns>,
      .unit = Unit::kNanoseconds,
@@ -228,8 +228,9 @@ inline constexpr auto kUseFigures = std::to_array<Figure<Use>>({
      .detail = {.section = Section::kAllocator, .name = "cached"},
      .csv = {.name = "cached_bytes"},
      .metric = {.name = "vram_process_cached_bytes",
-                .help = "Reserved and in no tensor; what a cleaning can give back at most: the "
-                        "board."}},
+                .help =
+                    "Reserved and in no tensor; what emptying the cache gives back at most: the "
+                    "board."}},
     {.in = &kAllocator,
      .key = "peak_bytes",
      .value = kAllocatorOf<&AllocatorFigures::peak_bytes>,
