@@ -45,8 +45,8 @@ TEST(Families, CountTheParametersThatATokenUses) {
 TEST(Families, ReadWindows) {
   const auto windows = [](const char* name) {
     size_t count = 0;
-    for (const Block& each : parse_model(read_json(name).dump()).value().blocks)
-      count += each.attention.window ? 1 : 0;
+    const Architecture model = parse_model(read_json(name).dump()).value();
+    for (const Block& each : model.blocks) count += each.attention.window ? 1 : 0;
     return count;
   };
   EXPECT_EQ(windows("models/mistral-7b.json"), 32u);

@@ -10,7 +10,8 @@
 namespace vram::plan {
 namespace {
 
-// cuBLAS keeps this for its matrix multiplications, on GPUs from Hopper on; older ones 8 MiB.
+// cuBLAS keeps this for the matrix multiplications of a thread, on GPUs from Hopper on; on older
+// ones 8 MiB. PyTorch runs the backward in a thread of its own.
 constexpr uint64_t kWorkspaceBytes = 32 * kMiB;
 
 // Of all activations. No sum overflows with fewer, kMaxTokens tokens and kMaxCards micro-batches.
@@ -116,7 +117,7 @@ Phase Estimator::base(std::string_view name) const {
   phase.of(Holder::kWeights) = divided(total_.weights, divisor(share_, Sharding::kWeights));
   phase.of(Holder::kOptimizer) = divided(total_.optimizer, divisor(share_, Sharding::kOptimizer));
   phase.of(Holder::kCommunication) = communication_bytes();
-  phase.of(Holder::kTemporaries) = kWorkspaceBytes;
+  phase.of(Holder::kTemporaries) = kWorkspaceBytes * (task_.use == Use::kInfer ? 1 : 2);
   if (has_standing_gradients()) phase.of(Holder::kGradients) = gradient_bytes(total_.gradients);
   return phase;
 }

@@ -13,7 +13,7 @@ namespace vram::plan {
 namespace {
 
 constexpr uint64_t kLlama7b = 6'738'415'616;
-constexpr uint64_t kWorkspace = 32 * kMiB;
+constexpr uint64_t kWorkspace = 2 * 32 * kMiB;  // of two threads
 
 Architecture read_model(const std::string& name) {
   const std::string path = source_path("tests/data/plan/models/" + name + ".json");

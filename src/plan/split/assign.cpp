@@ -155,15 +155,14 @@ Result<Assignment> assign(const AssignRequest& request) {
                 "of one kind, there are few enough",
                 request.kinds.size());
   Solver solver(request, combinations);
-  auto found = solver.solve({});
-  if (!found) return fail(Code::kTooLarge, "the layers do not fit on these cards");
+  std::optional<Assignment> fastest = solver.solve({});
+  if (!fastest) return fail(Code::kTooLarge, "the layers do not fit on these cards");
+  if (request.objective != Objective::kSlowest) return *std::move(fastest);
   // The least full assignment need not begin with the fastest ranges if only the slowest counts.
-  if (request.objective == Objective::kSlowest) {
-    const uint64_t time_ns = found->time_ns;
-    found = solver.solve(time_ns);
-    found->time_ns = time_ns;
-  }
-  return *found;
+  std::optional<Assignment> least_full = solver.solve(fastest->time_ns);
+  if (!least_full) return *std::move(fastest);
+  least_full->time_ns = fastest->time_ns;
+  return *std::move(least_full);
 }
 
 }  // namespace vram::plan

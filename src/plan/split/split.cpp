@@ -75,8 +75,14 @@ Result<SplitPlan> shard(const Architecture& model, const Task& task, const Split
     equal.share.cards = request.cards.size();
     equal.share.sharding = each;
     SplitPlan plan = equal_plan(model, task, request, equal);
-    options.push_back({each, plan.cards.front().estimate.peak_bytes(), plan.largest_batch});
+    options.push_back({.sharding = each, .largest_batch = plan.largest_batch});
     if (!chosen.fits) chosen = std::move(plan);
+  }
+  const Memory memory(model, with_batch(task, chosen.batch));
+  for (ShardingOption& each : options) {
+    Share share = chosen.cards.front().share;
+    share.sharding = each.sharding;
+    each.card_bytes = memory.peak_bytes(share);
   }
   chosen.shardings = std::move(options);
   return chosen;

@@ -34,7 +34,7 @@ struct CardShare {
 // One way to shard.
 struct ShardingOption {
   Sharding sharding = Sharding::kNone;
-  uint64_t card_bytes = 0;     // on each card
+  uint64_t card_bytes = 0;     // on each card, with the plan's batch
   uint64_t largest_batch = 0;  // on each card; 0: nothing fits
 };
 
