@@ -31,6 +31,9 @@ def describe(value: Any) -> Any:
         if value.device.type != "cuda":
             found["d"] = value.device.type
         return found
+    if isinstance(value, (torch.UntypedStorage, torch.TypedStorage)):
+        # As a string it would list its bytes, each read from the GPU: recurrent layers make a tensor of their weights' storage.
+        return f"storage of {value.nbytes()} bytes"
     if isinstance(value, (list, tuple)):
         return [describe(part) for part in value]
     if isinstance(value, dict):

@@ -2,7 +2,7 @@
 
     python bench/prediction/peaks.py MEASURED OUT.csv [--half choose|prove] [--only NAME…] [--gpu H200]
 
-MEASURED is a folder that measure.py wrote. Each dry run has a process of its own, one at a time. The choices of kernels are those of the
+MEASURED is a folder that measure.py wrote. Each dry run has a process of its own, one at a time; its trace is replayed with each allocator. The choices of kernels are those of the
 PyTorch that was measured. A program whose dry run fails has the error in place of figures, and the script ends with 1.
 """
 
@@ -13,7 +13,6 @@ import csv
 import functools
 import json
 import lzma
-import os
 import statistics
 import sys
 import tempfile
@@ -40,22 +39,23 @@ def predict(program: Any, gpu: str, torch_version: str, out: Path) -> None:
     import torch
 
     import vram
+    from vram.dry import _program
 
     found: dict[str, Any] = {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for allocator, settings in ALLOCATORS.items():
-                os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = settings
-                with vram.dry_run(gpu, torch_version=torch_version) as run:
-                    torch.empty(1, device="cuda")
-                    torch.manual_seed(0)
-                    step = families.build(program)
-                    for _ in range(STEPS):
-                        step()
-                    del step
-                found[allocator] = [run.peak.requested_bytes, run.peak.reserved_bytes]
-                found["unknown"] = " ".join(run.unknown_operators)
+            with vram.dry_run(gpu, torch_version=torch_version) as run:
+                torch.empty(1, device="cuda")
+                torch.manual_seed(0)
+                step = families.build(program)
+                for _ in range(STEPS):
+                    step()
+                del step
+        found["unknown"] = " ".join(run.unknown_operators)
+        for allocator, settings in ALLOCATORS.items():
+            replayed = _program.replay(run.trace_path, f"torch:{settings.replace(':', '=')}".rstrip(":"))
+            found[allocator] = [replayed["peak_requested_bytes"], replayed["peak_reserved_bytes"]]
     except Exception as error:
         found["error"] = f"{type(error).__name__}: {error}"[:300]
     out.write_text(json.dumps(found))
