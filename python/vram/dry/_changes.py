@@ -22,7 +22,6 @@ from vram._arguments import require_at_least, require_one_of
 from vram._error import VramError
 from vram.dry import _adapters, _optimizers
 from vram.dry._patches import Patches
-from vram.dry._run import TracedRun
 
 _AUTOCAST = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16, "full-bf16": None}
 _WHOLE = {"fp32": torch.float32, "full-bf16": torch.bfloat16}  # of parameters, too
@@ -65,7 +64,7 @@ class Changes:
             torch.backends.cudnn.benchmark = before
 
     @contextlib.contextmanager
-    def inside(self, run: TracedRun) -> Iterator[None]:
+    def inside(self) -> Iterator[None]:
         """Change the program that runs in the ``with`` block.
 
         Raises:
@@ -81,7 +80,7 @@ class Changes:
             calls.put_in_place(patches)
             if self.precision is not None:
                 stack.enter_context(_precision(self.precision, patches, calls))
-            replaced = _optimizers.replace(self.optimizer, patches, run.assume) if self.optimizer is not None else None
+            replaced = _optimizers.replace(self.optimizer, patches) if self.optimizer is not None else None
             adapted = _adapters.adapt(self.lora_rank, patches) if self.lora_rank is not None else None
             checkpointed = _checkpoint(calls) if self.checkpointing else None
             yield

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -51,13 +50,12 @@ def _plain_new(wanted: Any, *_args: Any, **_kwargs: Any) -> Any:
     return object.__new__(wanted)
 
 
-def replace(name: str, patches: Patches, assume: Callable[[Any], Any]) -> list[Any]:
+def replace(name: str, patches: Patches) -> list[Any]:
     """Make each new optimizer one of this kind, with the program's parameters and learning rate. Returns those made, later.
 
     Args:
         name: The kind.
         patches: Of the changed program.
-        assume: DryRun.assume(), because Adafactor reads norms.
     """
     kind, options = CLASSES[name]
     made: list[Any] = []
@@ -69,8 +67,7 @@ def replace(name: str, patches: Patches, assume: Callable[[Any], Any]) -> list[A
 
     @torch.no_grad()
     def step(optimizer: Any, closure: Any = None) -> Any:
-        with assume(1.0):
-            return take_step(optimizer, closure)
+        return take_step(optimizer, closure)
 
     stand_in = type(kind.__name__, (kind,), {"__init__": init, "step": step})
 

@@ -22,6 +22,7 @@ _OWN_FOLDERS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os
 _PRETENDED = 1.0  # finite and positive: checks for NaN pass, and logarithms exist
 _SCALER = os.path.join("torch", "amp", "grad_scaler.py")
 _INIT = os.path.join("torch", "nn", "init.py")
+_ADAFACTOR = os.path.join("torch", "optim", "_adafactor.py")
 
 
 class DryRunError(VramError):
@@ -217,12 +218,14 @@ def _read_by_torch() -> Any:
     """What PyTorch's own code reads; None: the program reads.
 
     GradScaler asks whether a gradient was infinite, which it was not, and for its scale, which has therefore not changed.
-    trunc_normal_() asks whether a number is out of range, to draw it again.
+    trunc_normal_() asks whether a number is out of range, to draw it again. Adafactor scales its updates by norms.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_own(frame):
         if frame.f_code.co_filename.endswith(_INIT):
             return False
+        if frame.f_code.co_filename.endswith(_ADAFACTOR):
+            return _PRETENDED
         if frame.f_code.co_filename.endswith(_SCALER):
             return float(frame.f_locals["self"]._init_scale) if frame.f_code.co_name == "get_scale" else 0.0
         frame = frame.f_back
