@@ -82,6 +82,26 @@ def test_attention(gpu: str, version: str, case: dict[str, Any], chosen: str, tm
     assert all(calls[f"_scaled_dot_product_{name}_attention_backward"] == 1 for name in used)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_mask_whose_columns_are_apart_is_added_in_place(dtype: Any, tmp_path: Path, calls: Calls) -> None:
+    """As the position bias of T5: no fused kernel takes it. On a GPU, the sum has the memory of the scores."""
+    with dry(tmp_path), torch.no_grad():
+        calls.clear()
+        bias = torch.empty(128, 128, 4, dtype=dtype, device="cuda").permute(2, 0, 1)[None]
+        functional.scaled_dot_product_attention(heads(dtype=dtype), heads(dtype=dtype), heads(dtype=dtype), bias)
+        assert (calls["_safe_softmax"], calls["add_.Tensor"], calls["add.Tensor"]) == (1, 1, 0)
+        torch.ones(2, device="cuda") + 1
+        assert calls["add.Tensor"] == 1, "the sums of the program itself are new tensors"
+
+
+def test_adafactor_steps_without_assumptions(tmp_path: Path) -> None:
+    with dry(tmp_path) as run:
+        parameter = torch.ones(256, 128, device="cuda", requires_grad=True)
+        parameter.sum().backward()
+        torch.optim.Adafactor([parameter]).step()
+    assert run.steps == 1
+
+
 def test_attention_as_the_program_restricts_it(tmp_path: Path, calls: Calls) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 

@@ -35,6 +35,7 @@ class Attention:
 
     def __init__(self, gpu: Gpu, torch_version: str) -> None:
         self._gpu, self._version = gpu, _version(torch_version)
+        self.is_in_math = False  # inside PyTorch's composite implementation
 
     def __call__(
         self,
@@ -53,17 +54,21 @@ class Attention:
         if backend == "flash":
             return _flash(query, key, value, dropout_p, is_causal, scale)
         if backend == "math":
-            return _ATEN._scaled_dot_product_attention_math(
-                query,
-                key,
-                value,
-                _additive(attn_mask, query),
-                dropout_p,
-                is_causal,
-                None,
-                scale=scale,
-                enable_gqa=enable_gqa,
-            )[0]
+            self.is_in_math = True
+            try:
+                return _ATEN._scaled_dot_product_attention_math(
+                    query,
+                    key,
+                    value,
+                    _additive(attn_mask, query),
+                    dropout_p,
+                    is_causal,
+                    None,
+                    scale=scale,
+                    enable_gqa=enable_gqa,
+                )[0]
+            finally:
+                self.is_in_math = False
         mask = _additive(attn_mask, query)
         if backend == "cudnn":
             attend = _ATEN._scaled_dot_product_cudnn_attention
@@ -125,6 +130,7 @@ class Attention:
             and q.size(-1) % alignment == 0
             and v.size(-1) % alignment == 0
             and all(t.stride(-1) == 1 for t in (q, k, v))
+            and (mask is None or mask.stride(-1) == 1)
             and (mask is None or not mask.requires_grad or mask.dim() == 4)
         )
 
@@ -141,7 +147,7 @@ class Attention:
                 torch.are_deterministic_algorithms_enabled()
                 and not torch.is_deterministic_algorithms_warn_only_enabled()
             )
-            and (mask is None or not mask.requires_grad)
+            and (mask is None or (mask.stride(-1) == 1 and not mask.requires_grad))
         )
 
 
@@ -238,8 +244,9 @@ class Choices:
     """The functions above in PyTorch's dispatcher, until undo()."""
 
     def __init__(self, gpu: Gpu, torch_version: str) -> None:
+        self.attention = Attention(gpu, torch_version)
         self.of: dict[Any, Any] = {
-            _ATEN.scaled_dot_product_attention.default: Attention(gpu, torch_version),
+            _ATEN.scaled_dot_product_attention.default: self.attention,
             _ATEN._batch_norm_impl_index.default: batch_norm,
             **_cudnn.recurrent(),
         }

@@ -146,6 +146,9 @@ class DryMode(TorchDispatchMode):
             return args[0]
         if func is _ATEN.add.Tensor and self._accumulates(args, kwargs):
             return self.pretend(_ATEN.add_.Tensor, args, kwargs)
+        if func is _ATEN.add.Tensor and self.choices.attention.is_in_math:
+            # PyTorch adds the mask to the scores in place, but not to those of a subclass of tensors.
+            return self.pretend(_ATEN.view.default, (self.pretend(_ATEN.add_.Tensor, args, kwargs), args[0].shape), {})
         if func is _ATEN._local_scalar_dense.default:
             return self.read_item(args[0], str(func))
         if func._schema.is_mutable and self._writes_to_real(func, args):
