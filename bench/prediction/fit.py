@@ -97,7 +97,12 @@ def predicted(rules: Kernels, row: dict[str, Any]) -> tuple[int, int]:
     )
     found = rules.allocations(call)
     kept = sum(allocation.size_bytes for allocation in found if allocation.freed == "with_context")
-    return sum(allocation.size_bytes for allocation in found) - kept, kept
+    held = most = 0
+    for allocation in found:
+        if allocation.freed != "with_context":
+            most = max(most, held + allocation.size_bytes)
+            held += 0 if allocation.freed == "at_once" else allocation.size_bytes
+    return most, kept
 
 
 def flat(value: Any) -> list[Any]:

@@ -51,6 +51,23 @@ def test_an_lstm_allocates_what_was_recorded(tmp_path: Path, sizes: list[int]) -
         assert layer.weight_hh_l1.grad.shape == (4096, 1024)
 
 
+def test_dropout_between_layers_keeps_its_states_and_a_bit_for_each_value(tmp_path: Path, sizes: list[int]) -> None:
+    """The peaks of requested bytes of the program lstm (bench/prediction) are exact with these."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        layer = nn.LSTM(512, 1024, 2, batch_first=True, dropout=0.2).cuda()
+        x = torch.empty(16, 46, 512, device="cuda", requires_grad=True)
+        states = torch.empty(2, 2, 16, 1024, device="cuda")
+        for expected in ([6488064], []):
+            sizes.clear()
+            output, _ = layer(x, (states[0], states[1]))
+            assert output.requires_grad
+            assert [size for size in sizes if size] == [*expected, *FORWARD[:-1], FORWARD[-1] + 16 * 46 * 1024 // 8]
+        layer.eval()
+        sizes.clear()
+        layer(x, (states[0], states[1]))
+        assert 6488064 not in sizes
+
+
 @pytest.mark.parametrize("kind", [nn.GRU, nn.RNN])
 def test_other_recurrent_layers_run_in_one_call(kind: Any, tmp_path: Path, sizes: list[int]) -> None:
     with dry_run(path=tmp_path / "dry.vtrace"):

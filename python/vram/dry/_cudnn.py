@@ -110,10 +110,13 @@ def recurrent() -> dict[Any, Callable[..., Any]]:
     return found
 
 
-def reserve_bytes(mode: int, values: int, hidden: int, layers: int, directions: int, element_bytes: int) -> int:
+def reserve_bytes(
+    mode: int, values: int, hidden: int, layers: int, directions: int, element_bytes: int, dropout: float
+) -> int:
     """Return what cuDNN keeps from the forward to the backward; `values` are the steps of all sequences of the batch."""
-    kept = directions * (layers * _KEPT[mode] + layers - 1)
-    return _RESERVE_HEADER + element_bytes * values * hidden * kept
+    between = directions * (layers - 1) * values * hidden
+    masks = between // 8 if dropout else 0  # a bit for each value that a layer hands to the next
+    return _RESERVE_HEADER + element_bytes * (directions * layers * _KEPT[mode] * values * hidden + between) + masks
 
 
 def _steps_first(x: Any, width: int, batch_first: bool) -> Any:
@@ -126,12 +129,13 @@ def _steps_first(x: Any, width: int, batch_first: bool) -> Any:
 
 def _rnn(
     x: Any, weight: Any, _stride: int, weight_buf: Any, hx: Any, cx: Any, mode: int, hidden: int, projected: int, layers: int,
-    batch_first: bool, _dropout: float, train: bool, bidirectional: bool, batch_sizes: Any, *_rest: Any,
+    batch_first: bool, dropout: float, train: bool, bidirectional: bool, batch_sizes: Any, *_rest: Any,
 ) -> Any:  # fmt: skip
     directions = 2 if bidirectional else 1
     output = _steps_first(x, (projected or hidden) * directions, batch_first and not batch_sizes)
     values = math.prod(x.shape[:-1])
-    reserve = reserve_bytes(mode, values, hidden, layers, directions, x.dtype.itemsize) if train else 0
+    kept = reserve_bytes(mode, values, hidden, layers, directions, x.dtype.itemsize, dropout)
+    reserve = kept if train else 0
     buffer = x.new_empty(sum(each.numel() for each in weight)) if weight_buf is None else weight_buf
     return (
         output,

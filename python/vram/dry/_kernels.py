@@ -5,7 +5,10 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
 
     numel(t) itemsize(t) nbytes(t) rank(t) size(t, d) dtype(t) output(i) count(list) total(list) largest(list)
     is_contiguous(t) is_channels_last(t) copy_bytes(t): 0 if contiguous
-    reduction_buffer(t, dims, processors, processor_threads) reduction_counters(…): see _reductions.py
+    sequence_copy_bytes(t): 0 if contiguous once heads and sequence are swapped
+    broadcast_numel(list): elements of the tensors' common shape
+    matrix(t, rows, columns): a contiguous one with the type of t
+    reduction_buffer(t, dims, processors, processor_threads, element_bytes) reduction_counters(…): see _reductions.py
     ceil_div(a, b) round_up(a, b) min(…) max(…)
 """
 
@@ -25,7 +28,7 @@ from typing import Any
 from vram.dry import _reductions
 
 _FOLDER = Path(__file__).parent / "kernels"
-_FREED = ("before_output", "after_output", "with_context")
+_FREED = ("at_once", "before_output", "after_output", "with_context")
 _KEYS = {"ops", "arguments", "purpose", "bytes", "when", "freed", "before_output", "per_thread", "measured", "source"}
 
 
@@ -49,8 +52,8 @@ class Call:
 class Allocation:
     """An allocation that a call makes and does not return.
 
-    `before_output` is the number of results that exist before it; None: all of them. `freed` is "before_output" (before the next
-    result), "after_output" (before the call ends) or "with_context": allocated by the first call for each device, stream and purpose,
+    `before_output` is the number of results that exist before it; None: all of them. `freed` is "at_once" (before anything else is
+    allocated), "before_output" (before the next result), "after_output" (before the call ends) or "with_context": allocated by the first call for each device, stream and purpose,
     and kept until the process ends.
     """
 
@@ -77,6 +80,18 @@ class Rule:
     before_output: int | None
     per_thread: bool
     measured: bool
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A tensor that a kernel makes inside, as far as formulas need it."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides
 
 
 def _dtype(tensor: Any) -> str:
@@ -108,6 +123,26 @@ def _is_contiguous(tensor: Any) -> bool:
     return True
 
 
+def _sequence_copy_bytes(tensor: Any) -> int:
+    """Bytes of a copy in which the heads of attention follow the sequence; 0 if the tensor is stored so."""
+    shape, strides = [*tensor.shape], [*tensor.stride()]
+    for each in (shape, strides):
+        each[1], each[2] = each[2], each[1]
+    return 0 if _is_contiguous(_Matrix(tuple(shape), tuple(strides), tensor.dtype)) else _nbytes(tensor)
+
+
+def _broadcast_numel(tensors: Any) -> int:
+    """Returns the elements of the common shape of tensors, of which some may be None."""
+    shape: list[int] = []
+    for tensor in tensors:
+        if tensor is not None:
+            sizes = [int(length) for length in tensor.shape]
+            shape = [1] * (len(sizes) - len(shape)) + shape
+            sizes = [1] * (len(shape) - len(sizes)) + sizes
+            shape = [b if a == 1 else a for a, b in zip(shape, sizes)]
+    return math.prod(shape)
+
+
 def _is_channels_last(tensor: Any) -> bool:
     """Whether the channels are the fastest dimension, and the tensor is not contiguous as well."""
     return len(tensor.shape) in (4, 5) and tensor.stride()[1] == 1 and not _is_contiguous(tensor)
@@ -125,6 +160,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "largest": lambda tensors: max(map(_nbytes, tensors), default=0),
     "is_contiguous": _is_contiguous,
     "is_channels_last": _is_channels_last,
+    "sequence_copy_bytes": _sequence_copy_bytes,
+    "broadcast_numel": _broadcast_numel,
+    "matrix": lambda tensor, rows, columns: _Matrix((rows, columns), (columns, 1), tensor.dtype),
     "copy_bytes": lambda tensor: 0 if _is_contiguous(tensor) else _nbytes(tensor),
     "reduction_buffer": lambda *arguments: _reductions.scratch(*arguments)[0],
     "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],
@@ -171,6 +209,11 @@ def _rule(entry: Mapping[str, Any], constants: set[str]) -> Rule:
             f"freed {entry.get('freed')!r}; expected one of {', '.join(_FREED)}"
         )
     arguments = tuple(entry["arguments"].split())
+    taken = {*arguments} & {*_FUNCTIONS, "output", "outputs"}
+    if taken:
+        raise InvalidRule(
+            f"rule {entry['purpose']!r} of {entry['ops']}: arguments have the names of functions: {', '.join(sorted(taken))}"
+        )
     names = {*arguments, *constants, *_FUNCTIONS, "output", "outputs"}
     return Rule(
         ops=tuple(entry["ops"]),
@@ -260,10 +303,11 @@ class Kernels:
                 **dict(zip(rule.arguments, call.args)),
                 **call.kwargs,
             }
+            # Functions come last: `dtype` is also the name of an argument of sums.
             names = {
-                **_FUNCTIONS,
                 **self.constants,
                 **values,
+                **_FUNCTIONS,
                 "output": call.outputs.__getitem__,
                 "outputs": call.outputs,
             }

@@ -97,7 +97,9 @@ class _Inside:
         short: list[tuple[int, int]] = []
         for each in wanted:
             address = self._mode.allocate_inside(self._device, self._stream, each)
-            if each.freed != "with_context":
+            if each.freed == "at_once":
+                self._free([(address, each.size_bytes)])
+            elif each.freed != "with_context":
                 (short if each.freed == "before_output" else self._held).append((address, each.size_bytes))
         self._free(short)
 

@@ -48,7 +48,13 @@ def _merged(tensor: Any, dims: set[int]) -> tuple[list[tuple[int, int]], list[tu
     return groups[0], groups[1]
 
 
-def scratch(tensor: Any, dims: Sequence[int] | int | None, processors: int, processor_threads: int) -> tuple[int, int]:
+def scratch(
+    tensor: Any,
+    dims: Sequence[int] | int | None,
+    processors: int,
+    processor_threads: int,
+    element_bytes: int | None = None,
+) -> tuple[int, int]:
     """Return the bytes of the buffer and of the counters; 0 if no output is shared.
 
     Args:
@@ -56,6 +62,7 @@ def scratch(tensor: Any, dims: Sequence[int] | int | None, processors: int, proc
         dims: The reduced dimensions; None or none of them: all.
         processors: Streaming multiprocessors of the GPU.
         processor_threads: Threads that one of them can hold.
+        element_bytes: Bytes of a partial result; None: of a sum.
     """
     rank = len(tensor.shape)
     wanted = [dims] if isinstance(dims, int) else [*(dims or range(rank))]
@@ -65,7 +72,7 @@ def scratch(tensor: Any, dims: Sequence[int] | int | None, processors: int, proc
         return 0, 0
     # Partial sums of 64-bit types have 8 bytes, all others have 4; 8-bit to 32-bit integers are summed in 64 bits.
     is_wide = str(tensor.dtype).rpartition(".")[2] in ("float64", "int64", "int32", "int16", "int8", "uint8", "bool")
-    element_bytes = 8 if is_wide else 4
+    element_bytes = element_bytes or (8 if is_wide else 4)
 
     along_inputs = not kept or (bool(reduced) and reduced[0][1] < kept[0][1])
     lanes, rows = (inputs, outputs) if along_inputs else (outputs, inputs)
