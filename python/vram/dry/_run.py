@@ -85,12 +85,12 @@ class TracedRun:
         """The predicted peaks."""
         result = self._replayed
         reserved = result["peak_reserved_bytes"]
-        return DryRunPeak(result["peak_requested_bytes"], reserved, reserved + self._context_bytes)
+        return DryRunPeak(result["peak_requested_bytes"], reserved, reserved + self._running().outside_bytes)
 
     @cached_property
     def fits(self) -> DryRunFits:
         """Whether the program fits on the GPU. "Yes" leaves a margin for the error of the prediction."""
-        needed = self._replayed["min_capacity_bytes"] + self._context_bytes
+        needed = self._replayed["min_capacity_bytes"] + self._running().outside_bytes
         if self._ran_out:
             return DryRunFits(0.0, needed, self._settings.gpu.total_bytes)
         return fits_on(self._settings.gpu, needed)
@@ -143,11 +143,6 @@ class TracedRun:
         # Without the limit, the requests that failed would succeed.
         limit = self._running().refused_limit_bytes
         return _program.replay(self._path, self._settings.allocator, finds_capacity=True, capacity=limit)
-
-    @property
-    def _context_bytes(self) -> int:
-        kernels = self._running().kernels
-        return int(kernels.context_bytes + kernels.module_bytes)
 
     def _running(self) -> Session:
         if self._session is None:

@@ -72,6 +72,10 @@ class Session:
     def unknown_operators(self) -> dict[str, str]:
         return self._mode.unknown_operators
 
+    @property
+    def outside_bytes(self) -> int:
+        return self._mode.outside_bytes
+
     def parameters(self) -> dict[str, Parameter]:
         """Return the parameters of all models that were called, by name."""
         return self._scopes.parameters()
@@ -83,7 +87,7 @@ class Session:
     def enter(self) -> None:
         """Raise VramError: a recording is running, or the file cannot be written."""
         _guard_cuda()
-        context_bytes = self.kernels.context_bytes + self.kernels.module_bytes
+        context_bytes = self.kernels.outside_bytes(cublas_handles=2, uses_cudnn=True)  # before the program is known
         tape = Tape(self._path, max(0, self._gpu.total_bytes - context_bytes) if self._raise_oom else None)
         with contextlib.ExitStack() as stack:
             stack.callback(tape.close)
