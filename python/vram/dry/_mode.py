@@ -50,6 +50,8 @@ _IN_PLACE = {
     _ATEN.scatter_add.default: _ATEN.scatter_add_.default,
 }
 _HANDLED = {**SIZED, **_cudnn.HANDLED}
+# Operators whose workspaces depend on the kernels that cuDNN chooses; what rules say of them is an estimate.
+_ESTIMATED = ("aten.convolution", "aten._cudnn_rnn")
 _CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy"})
 _HAS_ACCELERATOR = torch._C._accelerator_getAccelerator if hasattr(torch._C, "_accelerator_getAccelerator") else None
 
@@ -130,6 +132,7 @@ class DryMode(TorchDispatchMode):
         self.storages = Storages(tape)
         self.streams = Streams()
         self.unknown_operators: dict[str, str] = {}  # name: the line that used it first
+        self.estimated_operators: dict[str, str] = {}
         self.values = values
         self.tape, self._kernels = tape, kernels
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
@@ -241,6 +244,8 @@ class DryMode(TorchDispatchMode):
         name = str(func)
         if not self._kernels.is_known(name) and name not in self.unknown_operators:
             self.unknown_operators[name] = users_line()
+        if name.startswith(_ESTIMATED) and name not in self.estimated_operators:
+            self.estimated_operators[name] = users_line()
         self._uses_cudnn = self._uses_cudnn or "cudnn" in name or "convolution" in name
         # On a GPU, backward runs on a thread of autograd's.
         thread = 0 if torch._C._current_graph_task_id() == -1 else 1

@@ -65,6 +65,11 @@ class TracedRun:
         """The operators whose kernels may allocate memory that no rule predicts, with the line that used each first."""
         return dict(self._running().unknown_operators)
 
+    @property
+    def estimated_operators(self) -> dict[str, str]:
+        """The operators whose workspaces are estimated, with the line that used each first: convolutions and recurrent layers."""
+        return dict(self._running().estimated_operators)
+
     def on_step(self, call: Callable[[int], None]) -> None:
         """Call `call` after each step of the optimizer, with the number of its steps."""
         self._running().on_step = call

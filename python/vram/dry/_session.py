@@ -73,6 +73,10 @@ class Session:
         return self._mode.unknown_operators
 
     @property
+    def estimated_operators(self) -> dict[str, str]:
+        return self._mode.estimated_operators
+
+    @property
     def outside_bytes(self) -> int:
         return self._mode.outside_bytes
 
@@ -128,6 +132,12 @@ class Session:
             warnings.warn(
                 f"no rule says what the kernels of these operators allocate in addition to their results, so the prediction may be too low: "
                 f"{names}",
+                stacklevel=3,
+            )
+        if self.estimated_operators:
+            names = ", ".join(sorted(self.estimated_operators))
+            warnings.warn(
+                f"the workspaces of these operators are estimated, so the peak of reserved bytes may be more than 10 % off: {names}",
                 stacklevel=3,
             )
 
