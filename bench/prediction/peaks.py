@@ -1,8 +1,8 @@
 """Compares the peaks of the programs of families.py, measured on a GPU, with those of their dry runs; writes a CSV.
 
-    python bench/prediction/peaks.py MEASURED OUT.csv [--half choose|prove] [--only NAME…] [--gpu H200]
+    python bench/prediction/peaks.py MEASURED OUT.csv [--capacities FOLDER] [--half choose|prove] [--only NAME…] [--gpu H200]
 
-MEASURED is a folder that measure.py wrote. Each dry run has a process of its own, one at a time; its trace is replayed with each allocator. The choices of kernels are those of the
+MEASURED is a folder that measure.py wrote, FOLDER one of capacities.py. Each dry run has a process of its own, one at a time; its trace is replayed with each allocator. The choices of kernels are those of the
 PyTorch that was measured. A program whose dry run fails has the error in place of figures, and the script ends with 1.
 """
 
@@ -26,7 +26,8 @@ from measure import ALLOCATORS, STEPS
 from processes import run_forked
 
 COLUMNS = ["program", "half", "allocator", "recorded_peak_bytes", "predicted_peak_bytes", "error_percent", "recorded_reserved_bytes",
-           "predicted_reserved_bytes", "reserved_error_percent", "unknown_operators", "error"]  # fmt: skip
+           "predicted_reserved_bytes", "reserved_error_percent", "recorded_least_bytes", "predicted_least_bytes", "least_error_percent",
+           "unknown_operators", "error"]  # fmt: skip
 
 
 def percent(predicted: int, recorded: int) -> str:
@@ -54,14 +55,26 @@ def predict(program: Any, gpu: str, torch_version: str, out: Path) -> None:
                 del step
         found["unknown"] = " ".join(run.unknown_operators)
         for allocator, settings in ALLOCATORS.items():
-            replayed = _program.replay(run.trace_path, f"torch:{settings.replace(':', '=')}".rstrip(":"))
-            found[allocator] = [replayed["peak_requested_bytes"], replayed["peak_reserved_bytes"]]
+            name = f"torch:{settings.replace(':', '=')}".rstrip(":")
+            replayed = _program.replay(run.trace_path, name, finds_capacity=True)
+            keys = ("peak_requested_bytes", "peak_reserved_bytes", "min_capacity_bytes")
+            found[allocator] = [replayed[key] for key in keys]
     except Exception as error:
         found["error"] = f"{type(error).__name__}: {error}"[:300]
     out.write_text(json.dumps(found))
 
 
-def rows(measured: Path, program: Any, found: dict[str, Any]) -> list[dict[str, Any]]:
+def least(capacities: Path | None, allocator: str, program: str) -> int | None:
+    """Returns the least memory that was enough on the GPU; None: not measured, or the bisection did not begin."""
+    path = capacities / allocator / f"{program}.json.xz" if capacities else None
+    if path is None or not path.exists():
+        return None
+    with lzma.open(path) as file:
+        found = json.load(file)
+    return int(found["fits_bytes"]) if found["trials"] else None
+
+
+def rows(measured: Path, capacities: Path | None, program: Any, found: dict[str, Any]) -> list[dict[str, Any]]:
     made = []
     for allocator in ALLOCATORS:
         path = measured / allocator / f"{program.name}.json.xz"
@@ -78,7 +91,10 @@ def rows(measured: Path, program: Any, found: dict[str, Any]) -> list[dict[str, 
             predicted = found[allocator]
             row |= {"predicted_peak_bytes": predicted[0], "error_percent": percent(predicted[0], recorded),
                     "predicted_reserved_bytes": predicted[1], "reserved_error_percent": percent(predicted[1], reserved),
-                    "unknown_operators": found["unknown"]}  # fmt: skip
+                    "predicted_least_bytes": predicted[2], "unknown_operators": found["unknown"]}  # fmt: skip
+            enough = least(capacities, allocator, program.name)
+            if enough:
+                row |= {"recorded_least_bytes": enough, "least_error_percent": percent(predicted[2], enough)}
         made.append(row)
     return made
 
@@ -87,7 +103,7 @@ def summary(table: list[dict[str, Any]]) -> None:
     for half in ("choose", "prove"):
         for allocator in ALLOCATORS:
             chosen = [row for row in table if row["half"] == half and row["allocator"] == allocator]
-            for name in ("error_percent", "reserved_error_percent"):
+            for name in ("error_percent", "reserved_error_percent", "least_error_percent"):
                 errors = sorted(abs(float(row[name])) for row in chosen if name in row)
                 if errors:
                     p95 = errors[min(len(errors) - 1, int(0.95 * len(errors)))]
@@ -99,6 +115,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measured", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--capacities", type=Path)
     parser.add_argument("--half", choices=["choose", "prove"])
     parser.add_argument("--only", nargs="*", default=[], help="names of families")
     parser.add_argument("--gpu", default="H200")
@@ -116,7 +133,7 @@ def main() -> int:
             out = Path(folder) / "found.json"
             run_forked(program.name, [("", functools.partial(predict, program, wanted.gpu, wanted.torch, out))], 1, 300)
             found = json.loads(out.read_text()) if out.exists() else {"error": "the process ended"}
-        table += rows(wanted.measured, program, found)
+        table += rows(wanted.measured, wanted.capacities, program, found)
         with wanted.out.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()

@@ -102,6 +102,29 @@ def test_adafactor_steps_without_assumptions(tmp_path: Path) -> None:
     assert run.steps == 1
 
 
+def test_biases_and_gradients_are_added_in_place(tmp_path: Path, calls: Calls) -> None:
+    """As on a GPU, where PyTorch's C++ code finds plain tensors."""
+    with dry(tmp_path):
+        calls.clear()
+        layer = nn.Linear(8, 16, device="cuda")
+        rows = torch.ones(6, 3, 8, device="cuda").transpose(0, 1)
+        layer(rows)[torch.arange(2, device="cuda")].sum().backward()
+    assert (calls["add.Tensor"], calls["index_put"]) == (0, 0)
+    assert (calls["add_.Tensor"], calls["index_put_"]) == (1, 1)
+
+
+@pytest.mark.parametrize("loss", [functional.mse_loss, functional.smooth_l1_loss, functional.binary_cross_entropy])
+def test_a_reduced_loss_keeps_the_memory_of_all_losses(loss: Any, tmp_path: Path) -> None:
+    with dry(tmp_path):
+        values, target = torch.ones(512, 64, device="cuda", requires_grad=True), torch.ones(512, 64, device="cuda")
+        before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+        reduced = loss(values, target)
+        assert torch.cuda.memory_stats()["requested_bytes.all.current"] - before == values.nbytes
+        assert loss(values, target, reduction="none").shape == values.shape
+        reduced.backward()
+        assert reduced.shape == ()
+
+
 def test_attention_as_the_program_restricts_it(tmp_path: Path, calls: Calls) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 

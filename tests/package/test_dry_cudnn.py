@@ -68,6 +68,16 @@ def test_dropout_between_layers_keeps_its_states_and_a_bit_for_each_value(tmp_pa
         assert 6488064 not in sizes
 
 
+def test_estimated_workspaces_are_named_in_a_warning(tmp_path: Path) -> None:
+    expected = pytest.warns(UserWarning, match="workspaces of these operators are estimated.* aten._cudnn_rnn.default$")
+    with expected, dry_run(path=tmp_path / "rnn.vtrace") as run:
+        nn.GRU(8, 8).cuda()(torch.empty(4, 2, 8, device="cuda"))
+    assert run.estimated_operators["aten._cudnn_rnn.default"].startswith(__file__)
+    with dry_run(path=tmp_path / "linear.vtrace") as run:
+        nn.Linear(8, 8).cuda()(torch.empty(4, 8, device="cuda"))
+    assert not run.estimated_operators
+
+
 @pytest.mark.parametrize("kind", [nn.GRU, nn.RNN])
 def test_other_recurrent_layers_run_in_one_call(kind: Any, tmp_path: Path, sizes: list[int]) -> None:
     with dry_run(path=tmp_path / "dry.vtrace"):

@@ -112,7 +112,10 @@ more = torch.empty(600 << 20, dtype=torch.uint8, device="cuda")
 
 @pytest.mark.parametrize(
     ("options", "limit"),
-    [(["--raise-oom", "--gpu", "2GiB"], ""), (["--gpu", "24GiB"], "torch.cuda.set_per_process_memory_fraction(0.03)")],
+    [
+        (["--raise-oom", "--gpu", "1900MiB"], ""),
+        (["--gpu", "24GiB"], "torch.cuda.set_per_process_memory_fraction(0.03)"),
+    ],
     ids=["of the GPU", "of the script"],
 )
 def test_a_script_that_runs_out_of_memory_does_not_fit(

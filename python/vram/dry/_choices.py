@@ -30,12 +30,23 @@ def _version(text: str) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------------------ attention
 
 
+class InPlace:
+    """A composite operator of PyTorch runs that adds in place, but not to a subclass of tensors, as fake ones are."""
+
+    is_active = False
+
+    def __enter__(self) -> None:
+        self.is_active = True
+
+    def __exit__(self, *_error: object) -> None:
+        self.is_active = False
+
+
 class Attention:
     """aten::scaled_dot_product_attention on this GPU."""
 
-    def __init__(self, gpu: Gpu, torch_version: str) -> None:
-        self._gpu, self._version = gpu, _version(torch_version)
-        self.is_in_math = False  # inside PyTorch's composite implementation
+    def __init__(self, gpu: Gpu, torch_version: str, in_place: InPlace) -> None:
+        self._gpu, self._version, self._in_place = gpu, _version(torch_version), in_place
 
     def __call__(
         self,
@@ -54,8 +65,7 @@ class Attention:
         if backend == "flash":
             return _flash(query, key, value, dropout_p, is_causal, scale)
         if backend == "math":
-            self.is_in_math = True
-            try:
+            with self._in_place:
                 return _ATEN._scaled_dot_product_attention_math(
                     query,
                     key,
@@ -67,8 +77,6 @@ class Attention:
                     scale=scale,
                     enable_gqa=enable_gqa,
                 )[0]
-            finally:
-                self.is_in_math = False
         mask = _additive(attn_mask, query)
         if backend == "cudnn":
             attend = _ATEN._scaled_dot_product_cudnn_attention
@@ -244,9 +252,10 @@ class Choices:
     """The functions above in PyTorch's dispatcher, until undo()."""
 
     def __init__(self, gpu: Gpu, torch_version: str) -> None:
-        self.attention = Attention(gpu, torch_version)
+        self.in_place = InPlace()
         self.of: dict[Any, Any] = {
-            _ATEN.scaled_dot_product_attention.default: self.attention,
+            _ATEN.scaled_dot_product_attention.default: Attention(gpu, torch_version, self.in_place),
+            _ATEN.linear.default: self._linear,
             _ATEN._batch_norm_impl_index.default: batch_norm,
             **_cudnn.recurrent(),
         }
@@ -257,6 +266,10 @@ class Choices:
         for name in WHOLE:
             if hasattr(_ATEN, name) and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CUDA"):
                 self._library.impl(name, _no_kernel, "CUDA")
+
+    def _linear(self, *args: Any, **kwargs: Any) -> Any:
+        with self.in_place:  # the bias, if the input is not contiguous
+            return _ATEN.linear.default.decompose(*args, **kwargs)
 
     def _put(self, operator: Any, choose: Any) -> None:
         self._library.impl(operator, lambda *args, **kwargs: choose(*args, **kwargs), "AutogradCUDA")

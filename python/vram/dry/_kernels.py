@@ -271,15 +271,16 @@ class Kernels:
                 rules[op] = (*rules.get(op, ()), rule)
         return cls(constants, rules, tuple(data["known"]), Workspaces.load(data["convolutions"]))
 
-    @property
-    def context_bytes(self) -> int:
-        """Bytes of the device that a CUDA context takes, without modules of kernels."""
-        return self.constants["context"]
+    def outside_bytes(self, cublas_handles: int, uses_cudnn: bool) -> int:
+        """Return the bytes of the device that a process takes besides PyTorch's allocator: the CUDA context, kernels and libraries.
 
-    @property
-    def module_bytes(self) -> int:
-        """Bytes of the device that the modules of a usual training program take once all its kernels have run."""
-        return self.constants["modules"]
+        Args:
+            cublas_handles: Threads that multiply matrices; autograd's is another one than the program's.
+            uses_cudnn: Whether it calls cuDNN.
+        """
+        constants = self.constants
+        libraries = cublas_handles * constants["cublas_handle"] + uses_cudnn * constants["cudnn_modules"]
+        return constants["context"] + constants["modules"] + libraries
 
     def allocations(self, call: Call) -> tuple[Allocation, ...]:
         """Return what the call allocates besides its outputs, in order; nothing for an operator without rules."""

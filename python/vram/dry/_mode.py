@@ -43,7 +43,16 @@ _BIRTHS = {
     _ATEN.native_dropout.default: (1, 0),  # the mask first
     _ATEN._scaled_dot_product_cudnn_attention.default: (2, 3, 0, 1),  # of tensors only: seed and offset first
 }
+# Operators that are other ones on a GPU where PyTorch's C++ code calls them; see _is_in_place().
+_IN_PLACE = {
+    _ATEN.add.Tensor: _ATEN.add_.Tensor,
+    _ATEN.index_put.default: _ATEN.index_put_.default,
+    _ATEN.scatter.src: _ATEN.scatter_.src,
+    _ATEN.scatter_add.default: _ATEN.scatter_add_.default,
+}
 _HANDLED = {**SIZED, **_cudnn.HANDLED}
+# Operators whose workspaces depend on the kernels that cuDNN chooses; what rules say of them is an estimate.
+_ESTIMATED = ("aten.convolution", "aten._cudnn_rnn")
 _CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy"})
 _HAS_ACCELERATOR = torch._C._accelerator_getAccelerator if hasattr(torch._C, "_accelerator_getAccelerator") else None
 
@@ -124,10 +133,12 @@ class DryMode(TorchDispatchMode):
         self.storages = Storages(tape)
         self.streams = Streams()
         self.unknown_operators: dict[str, str] = {}  # name: the line that used it first
+        self.estimated_operators: dict[str, str] = {}
         self.values = values
         self.tape, self._kernels = tape, kernels
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
         self._counts = True
+        self._uses_cudnn = False
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
         self._owners_of_one = (0, 0)
         self._device_is_hidden = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
@@ -150,9 +161,8 @@ class DryMode(TorchDispatchMode):
             return args[0]
         if func is _ATEN.add.Tensor and self._accumulates(args, kwargs):
             return self.pretend(_ATEN.add_.Tensor, args, kwargs)
-        if func is _ATEN.add.Tensor and self.choices.attention.is_in_math:
-            # PyTorch adds the mask to the scores in place, but not to those of a subclass of tensors.
-            return self.pretend(_ATEN.view.default, (self.pretend(_ATEN.add_.Tensor, args, kwargs), args[0].shape), {})
+        if func in _IN_PLACE and self._is_in_place(func, args):
+            return self.pretend(_ATEN.view.default, (self.pretend(_IN_PLACE[func], args, kwargs), args[0].shape), {})
         if func is _ATEN._local_scalar_dense.default:
             return self.read_item(args[0], str(func))
         if func._schema.is_mutable and self._writes_to_real(func, args):
@@ -247,6 +257,9 @@ class DryMode(TorchDispatchMode):
         name = str(func)
         if not self._kernels.is_known(name) and name not in self.unknown_operators:
             self.unknown_operators[name] = users_line()
+        if name.startswith(_ESTIMATED) and name not in self.estimated_operators:
+            self.estimated_operators[name] = users_line()
+        self._uses_cudnn = self._uses_cudnn or "cudnn" in name or "convolution" in name
         # On a GPU, backward runs on a thread of autograd's.
         thread = 0 if torch._C._current_graph_task_id() == -1 else 1
         inside = _Inside(
@@ -266,6 +279,12 @@ class DryMode(TorchDispatchMode):
             self.tape.state_time(self.clock.now_ns)
         finally:
             inside.free()
+
+    @property
+    def outside_bytes(self) -> int:
+        """Bytes that the program takes on the first device besides PyTorch's allocator, by the libraries that it has used."""
+        handles = {name for device, _, name in self._kept if device == 0 and name.startswith("cuBLAS workspace")}
+        return self._kernels.outside_bytes(len(handles), self._uses_cudnn)
 
     def allocate_inside(self, device: int, stream: int, inside: Allocation) -> int:
         """Return the address of what a kernel allocates."""
@@ -307,6 +326,16 @@ class DryMode(TorchDispatchMode):
             and kwargs.get("dtype") in (None, tensor.dtype)
             and _is_engine(_caller())
         )
+
+    def _is_in_place(self, func: Any, args: Any) -> bool:
+        """Whether PyTorch's C++ code writes into a tensor that it made before, unless it is of a subclass, as fake ones are.
+
+        This is how it adds masks to the scores of attention and biases to products, and puts gradients into zeros.
+        """
+        if func is _ATEN.add.Tensor:
+            return self.choices.in_place.is_active
+        is_put = func is not _ATEN.index_put.default or (len(args) > 3 and args[3])
+        return is_put and torch._C._current_graph_task_id() != -1 and _is_engine(_caller())
 
     def _accumulates(self, args: Any, kwargs: Any) -> bool:
         """Whether autograd's engine adds a gradient to one that arrived before.

@@ -70,6 +70,11 @@ class TracedRun:
         """The most that was requested at one time outside of the steps of optimizers, which grows with the batch."""
         return self._running().peak_outside_optimizer_bytes
 
+    @property
+    def estimated_operators(self) -> dict[str, str]:
+        """The operators whose workspaces are estimated, with the line that used each first: convolutions and recurrent layers."""
+        return dict(self._running().estimated_operators)
+
     def on_step(self, call: Callable[[int], None]) -> None:
         """Call `call` after each step of the optimizer, with the number of its steps."""
         self._running().on_step = call
@@ -90,12 +95,12 @@ class TracedRun:
         """The predicted peaks."""
         result = self._replayed
         reserved = result["peak_reserved_bytes"]
-        return DryRunPeak(result["peak_requested_bytes"], reserved, reserved + self._context_bytes)
+        return DryRunPeak(result["peak_requested_bytes"], reserved, reserved + self._running().outside_bytes)
 
     @cached_property
     def fits(self) -> DryRunFits:
         """Whether the program fits on the GPU. "Yes" leaves a margin for the error of the prediction."""
-        needed = self._replayed["min_capacity_bytes"] + self._context_bytes
+        needed = self._replayed["min_capacity_bytes"] + self._running().outside_bytes
         if self._ran_out:
             return DryRunFits(0.0, needed, self._settings.gpu.total_bytes)
         return fits_on(self._settings.gpu, needed)
@@ -148,11 +153,6 @@ class TracedRun:
         # Without the limit, the requests that failed would succeed.
         limit = self._running().refused_limit_bytes
         return _program.replay(self._path, self._settings.allocator, finds_capacity=True, capacity=limit)
-
-    @property
-    def _context_bytes(self) -> int:
-        kernels = self._running().kernels
-        return int(kernels.context_bytes + kernels.module_bytes)
 
     def _running(self) -> Session:
         if self._session is None:

@@ -77,6 +77,14 @@ class Session:
     def unknown_operators(self) -> dict[str, str]:
         return self._mode.unknown_operators
 
+    @property
+    def estimated_operators(self) -> dict[str, str]:
+        return self._mode.estimated_operators
+
+    @property
+    def outside_bytes(self) -> int:
+        return self._mode.outside_bytes
+
     def parameters(self) -> dict[str, Parameter]:
         """Return the parameters of all models that were called, by name."""
         return self._scopes.parameters()
@@ -88,7 +96,7 @@ class Session:
     def enter(self) -> None:
         """Raise VramError: a recording is running, or the file cannot be written."""
         _guard_cuda()
-        context_bytes = self.kernels.context_bytes + self.kernels.module_bytes
+        context_bytes = self.kernels.outside_bytes(cublas_handles=2, uses_cudnn=True)  # before the program is known
         tape = Tape(self._path, max(0, self._gpu.total_bytes - context_bytes) if self._raise_oom else None)
         with contextlib.ExitStack() as stack:
             stack.callback(tape.close)
@@ -129,6 +137,12 @@ class Session:
             warnings.warn(
                 f"no rule says what the kernels of these operators allocate in addition to their results, so the prediction may be too low: "
                 f"{names}",
+                stacklevel=3,
+            )
+        if self.estimated_operators:
+            names = ", ".join(sorted(self.estimated_operators))
+            warnings.warn(
+                f"the workspaces of these operators are estimated, so the peak of reserved bytes may be more than 10 % off: {names}",
                 stacklevel=3,
             )
 

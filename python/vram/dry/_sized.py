@@ -1,4 +1,7 @@
-"""Operators whose result has a size that depends on values: the user assumes the size, and these functions make the result."""
+"""Operators whose results have other sizes than PyTorch's fake kernels say.
+
+Most depend on values: the user assumes the size, and these functions make the result. The others keep more memory than their shape needs.
+"""
 
 # mypy: allow-untyped-calls
 
@@ -80,7 +83,20 @@ def _pack(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return data, mode.compute(torch.tensor, (steps,), {})
 
 
+def _loss(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """The reduced loss keeps the memory of the losses of all elements, which PyTorch resizes to one element."""
+    place = 3 if func is _ATEN.binary_cross_entropy.default else 2  # of the argument `reduction`
+    if (args[place] if len(args) > place else kwargs.get("reduction")) == 0:
+        return mode.pretend(func, args, kwargs)
+    elements = torch.broadcast_shapes(args[0].shape, args[1].shape).numel()
+    reduced = mode.fake(func, args, kwargs)
+    return _made(mode, func, args, kwargs, reduced.new_empty(elements).as_strided((), ()))
+
+
 SIZED: dict[Any, Sized] = {
+    _ATEN.mse_loss.default: _loss,
+    _ATEN.smooth_l1_loss.default: _loss,
+    _ATEN.binary_cross_entropy.default: _loss,
     _ATEN._pack_padded_sequence.default: _pack,
     _ATEN.nonzero.default: _nonzero,
     _ATEN.masked_select.default: _masked_select,
