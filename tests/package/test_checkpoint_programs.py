@@ -1,7 +1,6 @@
 """What programs do around and inside of blocks: with regions, the gradients are equal, or an error says what is wrong."""
 
 # mypy: allow-untyped-calls
-# size: one case is a few lines, and all run with the same regions
 
 from __future__ import annotations
 
@@ -10,279 +9,30 @@ import gc
 import io
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from checkpointed_programs import (
+    MODELS,
+    REFUSED,
+    REGIONS,
+    SINGLE,
+    AuxiliaryBlock,
+    CountingNorm,
+    Model,
+    applied,
+    assert_same,
+    kind,
+    outcome,
+    plain_step,
+    sample,
+    work_between,
+)
 from torch import nn
 
 import vram
-from vram.planning import CheckpointPlan
 from vram.planning._region import CheckpointRegion
-
-REGIONS = {
-    "each": tuple(CheckpointRegion(i, i) for i in range(4)),
-    "one": (CheckpointRegion(0, 3),),
-    "nested": (
-        CheckpointRegion(0, 3, parts=(CheckpointRegion(0, 1, parts=(CheckpointRegion(1, 1),)), CheckpointRegion(3, 3))),
-    ),
-    "products": tuple(CheckpointRegion(i, i, True) for i in range(4)),
-}
-
-
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.up, self.down, self.drop = nn.Linear(8, 8), nn.Linear(8, 8), nn.Dropout(0.4)
-
-    def forward(self, x: Any, *_more: Any) -> Any:
-        result: torch.Tensor = x + self.drop(self.down(torch.tanh(self.up(x))))
-        return result
-
-
-class Model(nn.Module):
-    def __init__(self, block: type[nn.Module] = Block) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
-        self.blocks = nn.ModuleList(block() for _ in range(4))
-
-    def between(self, x: Any, _number: int) -> Any:
-        return x
-
-    def forward(self, x: Any) -> Any:
-        x = torch.tanh(self.first(x))
-        for number, block in enumerate(self.blocks):
-            x = self.between(block(x), number)
-        return self.last(x)
-
-
-def sample(*, requires_grad: bool = False) -> torch.Tensor:
-    return torch.arange(40, dtype=torch.float32).reshape(5, 8).sin().requires_grad_(requires_grad)
-
-
-def plain_step(model: nn.Module) -> list[Any]:
-    model(sample()).square().sum().backward()
-    return []
-
-
-def applied(model: nn.Module, regions: tuple[CheckpointRegion, ...]) -> vram.Checkpointed:
-    return vram.checkpoint(model, plan=CheckpointPlan(1, 1, 1, 1, 1, tuple(f"blocks.{i}" for i in range(4)), regions))
-
-
-def outcome(model: nn.Module, step: Callable[[Any], list[Any]]) -> list[Any]:
-    """What the step returns, the gradients, and the next random number."""
-    torch.manual_seed(5)
-    found = step(model)
-    return [*found, *(p.grad for p in model.parameters()), torch.rand(1)]
-
-
-def assert_same(model: nn.Module, regions: tuple[CheckpointRegion, ...], step: Callable[[Any], list[Any]]) -> None:
-    twin = copy.deepcopy(model)
-    handle = applied(twin, regions)
-    expected, got = outcome(model, step), outcome(twin, step)
-    for one, other in zip(expected, got, strict=True):
-        assert (one is None) == (other is None)
-        assert one is None or torch.equal(one, other)
-    handle.remove()
-
-
-def kind(**members: Any) -> type[Model]:
-    return type("Changed", (Model,), members)
-
-
-class TupleBlock(Block):
-    def forward(self, given: Any) -> Any:
-        x, count, rest = given if isinstance(given, tuple) else (given, 0, None)
-        return super().forward(x), count + 1, rest
-
-
-class DictBlock(Block):
-    def forward(self, given: Any) -> Any:
-        x = given["x"] if isinstance(given, dict) else given
-        return {"x": super().forward(x), "other": None, "names": ["a"]}
-
-
-@dataclass
-class State:
-    x: torch.Tensor
-    calls: int = 0
-
-
-class StateBlock(Block):
-    def forward(self, given: Any) -> Any:
-        return State(super().forward(given.x if isinstance(given, State) else given))
-
-
-class MutatingStateBlock(Block):
-    def forward(self, given: Any) -> Any:
-        state = given if isinstance(given, State) else State(given)
-        state.x = super().forward(state.x)
-        return state
-
-
-class ViewBlock(Block):
-    """Returns a view of its result; and changes in place what it has made."""
-
-    def forward(self, x: Any) -> Any:
-        result = super().forward(x.transpose(0, 1).transpose(0, 1))
-        result.mul_(1.5)
-        return result.view(-1).view(5, 8)
-
-
-class IdentityBlock(Block):
-    def forward(self, x: Any) -> Any:
-        self.up(x)
-        return x
-
-
-class InPlaceBlock(Block):
-    """Changes its input."""
-
-    def forward(self, x: Any) -> Any:
-        return super().forward(x.mul_(0.5))
-
-
-class CountingBlock(Block):
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: torch.Tensor
-        self.register_buffer("calls", torch.ones(()))
-
-    def forward(self, x: Any) -> Any:
-        self.calls = self.calls + 1  # another tensor
-        return super().forward(x) * self.calls
-
-
-class GeneratorBlock(Block):
-    def forward(self, x: Any, generator: torch.Generator) -> Any:
-        return super().forward(x) * torch.rand(8, generator=generator)
-
-
-class Unpacking(Model):
-    def forward(self, x: Any) -> Any:
-        x = self.first(x)
-        for block in self.blocks:
-            x = block(x)
-        x = x["x"] if isinstance(x, dict) else x[0] if isinstance(x, tuple) else x.x
-        return self.last(x)
-
-
-class Keywords(Model):
-    def forward(self, x: Any) -> Any:
-        scale, extra = torch.sigmoid(self.first(x)), {"bias": x.mean(0)}
-        x = self.first(x)
-        for block in self.blocks:
-            x = block(x=x, scale=scale, extra=extra)
-        return self.last(x)
-
-
-class KeywordBlock(Block):
-    def forward(self, *, x: Any, scale: Any, extra: Any) -> Any:  # type: ignore[override]
-        return super().forward(x) * scale + extra["bias"]
-
-
-class MaskBlock(Block):
-    def forward(self, x: Any, mask: Any) -> Any:
-        return super().forward(x) * mask
-
-
-class Masked(Model):
-    """Gives each block another mask, made between blocks, and the last one is changed afterwards."""
-
-    is_changed = False
-
-    def forward(self, x: Any) -> Any:
-        x = self.first(x)
-        masks = [torch.full((8,), float(number + 1)) for number in range(4)]
-        for block, mask in zip(self.blocks, masks, strict=True):
-            x = block(x, mask)
-        if self.is_changed:
-            with torch.no_grad():
-                masks[2].zero_()
-        return self.last(x)
-
-
-class Generators(Model):
-    def forward(self, x: Any) -> Any:
-        generator = torch.Generator().manual_seed(1)
-        x = self.first(x)
-        for block in self.blocks:
-            x = block(x, generator)
-        return self.last(x)
-
-
-def in_place_between(_self: Any, x: Any, number: int) -> Any:
-    x += float(number + 1)
-    return x
-
-
-def in_place_on_view_between(_self: Any, x: Any, _number: int) -> Any:
-    x[:, :2] *= 0.5
-    return x
-
-
-def detached_between(_self: Any, x: Any, number: int) -> Any:
-    return x.detach_() if number == 1 else x
-
-
-def work_between(self: Any, x: Any, _number: int) -> Any:
-    return torch.tanh(x) * torch.rand(8) + self.last(x)
-
-
-def without_gradients_between(self: Any, x: Any, number: int) -> Any:
-    """As an exponential moving average does; and works with the results of the block before."""
-    if number == 1:
-        with torch.no_grad():
-            target = self.blocks[2](x)
-        x = torch.tanh(x) * torch.tanh(target) + self.last(x)
-    return x
-
-
-def autocast_part(self: Any, x: Any) -> Any:
-    x = self.first(x)
-    for number, block in enumerate(self.blocks):
-        with torch.autocast("cpu", torch.bfloat16, enabled=number % 2 == 1):
-            x = block(x)
-    return self.last(x.float())
-
-
-def twice(self: Any, x: Any) -> Any:
-    x = self.first(x)
-    for number in (0, 1, 1, 0, 2, 3, 2):
-        x = self.blocks[number](x)
-    return self.last(x)
-
-
-def calls_itself(self: Any, x: Any) -> Any:
-    x = torch.tanh(self.first(x))
-    for number, block in enumerate(self.blocks):
-        if number == 2 and not getattr(self, "is_inside", False):
-            self.is_inside = True
-            x = x + self(sample()).detach() + self(sample())
-            self.is_inside = False
-        x = block(x)
-    return self.last(x)
-
-
-MODELS: dict[str, Callable[[], Model]] = {
-    "plain": Model,
-    "tuples": lambda: Unpacking(TupleBlock),
-    "dicts": lambda: Unpacking(DictBlock),
-    "dataclasses": lambda: Unpacking(StateBlock),
-    "views": lambda: Model(ViewBlock),
-    "identity": lambda: Model(IdentityBlock),
-    "keywords": lambda: Keywords(KeywordBlock),
-    "masks": lambda: Masked(MaskBlock),
-    "in place between": kind(between=in_place_between),
-    "in place on a view between": kind(between=in_place_on_view_between),
-    "detached between": kind(between=detached_between),
-    "work between": kind(between=work_between),
-    "no_grad between": kind(between=without_gradients_between),
-    "autocast of some blocks": kind(forward=autocast_part),
-    "blocks twice": kind(forward=twice),
-    "a model that calls itself": kind(forward=calls_itself),
-}
 
 
 @pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
@@ -290,22 +40,6 @@ MODELS: dict[str, Callable[[], Model]] = {
 def test_models(make: Callable[[], Model], regions: tuple[CheckpointRegion, ...]) -> None:
     torch.manual_seed(0)
     assert_same(make(), regions, plain_step)
-
-
-# Where the gradients can't be those without regions, or are refused by PyTorch, with the words of the error.
-REFUSED: dict[str, tuple[Callable[[], Model], str]] = {
-    "a state that blocks change": (lambda: Unpacking(MutatingStateBlock), "changes .*State"),
-    "an input changed in place": (lambda: Model(InPlaceBlock), "inplace operation|changed in place|in-place"),
-    "a mask changed before backward": (
-        lambda: type("M", (Masked,), {"is_changed": True})(MaskBlock),
-        "inplace operation|changed in place",
-    ),
-    "a buffer that is replaced": (
-        lambda: Model(CountingBlock),
-        "buffer 'calls' of a CountingBlock is changed in place in forward",
-    ),
-    "a generator": (lambda: Generators(GeneratorBlock), "torch.Generator"),
-}
 
 
 @pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
@@ -317,6 +51,23 @@ def test_refused(make: Callable[[], Model], message: str, regions: tuple[Checkpo
     with pytest.raises(RuntimeError, match=message):
         plain_step(model)
     handle.remove()
+
+
+@pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
+@pytest.mark.parametrize("make", SINGLE.values(), ids=SINGLE)
+def test_hooks_that_begin_or_end_inside_of_a_region(
+    make: Callable[[], Model], regions: tuple[CheckpointRegion, ...]
+) -> None:
+    torch.manual_seed(0)
+    if len(regions) == 4:
+        assert_same(make(), regions, plain_step)
+        return
+    model = make()
+    handle = applied(model, regions)
+    with pytest.raises(vram.VramError, match="single_blocks=True"):
+        plain_step(model)
+    handle.remove()
+    plain_step(model)  # no hook is left over
 
 
 def gradient_of_the_sample(model: nn.Module) -> list[Any]:
@@ -430,7 +181,47 @@ def backward_inside_backward(model: nn.Module) -> list[Any]:
     return []
 
 
+def losses_from_inside(model: Any) -> list[Any]:
+    """What hooks have seen inside of blocks is a part of the loss."""
+    seen: list[Any] = []
+    handles = [block.up.register_forward_hook(lambda _m, _i, result: seen.append(result)) for block in model.blocks]
+    loss = model(sample()).square().sum()
+    (loss + sum(each.cos().sum() for each in tuple(seen))).backward()
+    for handle in handles:
+        handle.remove()
+    return []
+
+
+def removed_before_backward(model: Any) -> list[Any]:
+    loss = model(sample()).square().sum()
+    if "_vram_regions" in model.__dict__:
+        model._vram_regions.remove()
+    loss.backward()
+    return []
+
+
+def after_an_exception_in_backward(model: Any) -> list[Any]:
+    loss = model(sample()).square().sum()
+    handle = model.blocks[1].up.weight.register_hook(lambda _gradient: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        loss.backward()
+    handle.remove()
+    model.zero_grad()
+    torch.manual_seed(9)
+    return plain_step(model)
+
+
+def of_one_layer(model: Any) -> list[Any]:
+    model.requires_grad_(False)
+    model.blocks[1].up.weight.requires_grad_(True)
+    return plain_step(model)
+
+
 STEPS = [
+    losses_from_inside,
+    removed_before_backward,
+    after_an_exception_in_backward,
+    of_one_layer,
     gradient_of_the_sample,
     double_backward,
     partial_gradients,
@@ -457,6 +248,38 @@ def test_steps(step: Callable[[Any], list[Any]], regions: tuple[CheckpointRegion
             assert_same(Model(), regions, step)
     else:
         assert_same(Model(), regions, step)
+
+
+@pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
+def test_losses_of_blocks(regions: tuple[CheckpointRegion, ...]) -> None:
+    def step(model: Any) -> list[Any]:
+        (model(sample()).square().sum() + sum(block.loss for block in model.blocks)).backward()
+        return []
+
+    torch.manual_seed(0)
+    assert_same(Model(AuxiliaryBlock), regions, step)
+
+
+@pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
+def test_statistics_count_each_call_once(regions: tuple[CheckpointRegion, ...]) -> None:
+    def step(model: Any) -> list[Any]:
+        after_an_exception_in_backward(model)
+        return [buffer.clone() for buffer in model.buffers()]
+
+    torch.manual_seed(0)
+    assert_same(Model(CountingNorm), regions, step)
+
+
+@pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
+def test_parameters_of_a_functional_call_are_refused(regions: tuple[CheckpointRegion, ...]) -> None:
+    """In backward, the model has its own again."""
+    model = Model()
+    handle = applied(model, regions)
+    others = {name: parameter * 2 for name, parameter in model.named_parameters()}
+    loss = torch.func.functional_call(model, others, (sample(),)).sum()
+    with pytest.raises(vram.VramError, match="functional_call"):
+        loss.backward()
+    handle.remove()
 
 
 @pytest.mark.parametrize("regions", REGIONS.values(), ids=REGIONS)
@@ -520,22 +343,6 @@ def test_copies_of_a_model_have_regions_of_their_own(copied: Callable[[Any], Any
     twin._vram_regions.remove()
     assert all("forward" not in part.__dict__ for part in twin.modules())
     assert "forward" in model.__dict__
-
-
-def test_a_model_is_wrapped_once() -> None:
-    model = Model()
-    handle = applied(model, REGIONS["one"])
-    for again in (model, nn.Sequential(model), model.blocks):
-        with pytest.raises(vram.VramError, match="checkpointed already"):
-            vram.plan_checkpoints(again, sample(), "1GiB")
-    handle.remove()
-    applied(model, REGIONS["one"])
-
-
-def test_blocks_inside_of_blocks_are_refused() -> None:
-    model = Model()
-    with pytest.raises(ValueError, match=r"blocks\.0\.up is inside of blocks.0"):
-        vram.plan_checkpoints(model, sample(), "1GiB", blocks=list(model.blocks[0].modules())[:2])
 
 
 def test_a_forward_without_backward_frees_what_it_kept() -> None:

@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -149,13 +150,18 @@ class Call:
 
 
 class Block:
-    """A block whose forward goes through Regions."""
+    """A block whose forward goes through Regions.
 
-    def __init__(self, module: Any, forward: Callable[..., Any]) -> None:
-        self.module = module
+    Args:
+        forward: The forward that it gets.
+        is_sharded: Whether it is a part of a model of FSDP2, which replaces parameters between uses.
+    """
+
+    def __init__(self, module: Any, forward: Callable[..., Any], is_sharded: bool) -> None:
+        self.module, self._is_sharded = module, is_sharded
         self._own_forward = module.__dict__.get("forward")
         self.parts = list(module.modules())
-        module.forward = forward
+        self._forward = module.forward = forward
 
     @property
     def kind(self) -> str:
@@ -169,7 +175,7 @@ class Block:
         return own_forward(self.module, self._own_forward)(*args, **kwargs)
 
     def remove(self) -> None:
-        restore_forward(self.module, self._own_forward)
+        restore_forward(self.module, self._forward, self._own_forward)
 
     @contextlib.contextmanager
     def in_mode(self, training: list[bool]) -> Iterator[None]:
@@ -198,11 +204,11 @@ class Block:
     def refuse_changes(self, before: dict[tuple[str, int], tuple[int, int]], training: list[bool], when: str) -> None:
         for key, now in self.versions(training).items():
             was = before.get(key, now)
-            is_swapped = now[0] != was[0] and key[0].startswith("parameter")  # FSDP2 has others between uses
+            is_swapped = self._is_sharded and now[0] != was[0] and key[0].startswith("parameter")
             if now != was and not is_swapped:
                 raise VramError(
-                    f"the {key[0]} of a {self.kind} is changed in place {when}, or replaced, so that running this block again gives other "
-                    "values; change it after the backward pass, or keep this block out of checkpointing"
+                    f"the {key[0]} of a {self.kind} is changed in place {when}, or replaced (as torch.func.functional_call() does), so that "
+                    "running this block again gives other values; change it after the backward pass, or keep this block out of checkpointing"
                 )
 
 
@@ -210,12 +216,26 @@ def _collects_statistics(module: Any) -> bool:
     return isinstance(module, _NormBase) and module.track_running_stats
 
 
+def is_sharded(model: Any) -> bool:
+    """Whether fully_shard() was applied to a part of the model."""
+    return any(base.__name__ == "FSDPModule" for module in model.modules() for base in type(module).__mro__)
+
+
 def own_forward(module: Any, own: Any) -> Any:
     """The forward of a module before it was replaced; `own`: the one that the instance had."""
     return MethodType(type(module).forward, module) if own is None else own
 
 
-def restore_forward(module: Any, own: Any) -> None:
+def restore_forward(module: Any, replaced: Any, own: Any) -> None:
+    """Undo what replaced the forward of a module, unless something else has replaced it since: that would be lost."""
+    now = module.__dict__.get("forward")
+    is_ours = now == replaced or (  # of a copied model, the parts of a partial are the same and it is not
+        isinstance(now, partial)
+        and isinstance(replaced, partial)
+        and (now.func, now.args) == (replaced.func, replaced.args)
+    )
+    if not is_ours:
+        return
     if own is None:
         del module.forward
     else:

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from vram._error import VramError
 from vram.planning._plan import CheckpointPlan, plan_checkpoints
+from vram.planning._region import CheckpointRegion
 
 if TYPE_CHECKING:
     import torch
@@ -59,8 +61,8 @@ def checkpoint(
         **options: As in plan_checkpoints().
 
     Raises:
-        TypeError, ValueError, VramError: As in plan_checkpoints(); the plan is for another model; or the model is wrapped by FSDP2 and
-            the plan has regions of several blocks.
+        TypeError, ValueError, VramError: As in plan_checkpoints(); the plan is for another model or has impossible regions; or the model
+            is wrapped by FSDP2 and the plan has regions of several blocks.
 
     >>> import torch, vram
     >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
@@ -68,28 +70,48 @@ def checkpoint(
     >>> checkpointed = vram.checkpoint(model, plan=plan)
     >>> checkpointed.remove()
     """
+    from vram.planning._calls import is_sharded
     from vram.planning._model import unwrapped
 
-    if (plan is None) == (budget is None):
-        raise ValueError("expected either sample and budget, or plan")
+    if (plan is None) == (budget is None) or (plan is not None and (sample is not None or options)):
+        raise ValueError("expected either sample and budget with their options, or plan alone")
     inner = unwrapped(model)
     if plan is None:
         assert budget is not None
         plan = plan_checkpoints(model, sample, budget, **options)
-    missing = [name for name in plan.names if not _has(inner, name)]
-    if missing:
-        raise ValueError(f"the plan is for another model: {type(inner).__name__} has no {missing[0]}")
-    is_sharded = any(base.__name__ == "FSDPModule" for module in inner.modules() for base in type(module).__mro__)
-    if is_sharded and any(region.first != region.last for region in plan.regions):
+    _check(plan, inner)
+    if is_sharded(inner) and any(region.first != region.last for region in plan.regions):
         raise VramError(
             "the plan has regions of several blocks, and FSDP2 gathers parameters block by block; plan with single_blocks=True"
         )
     return Checkpointed(inner, plan)
 
 
-def _has(model: Any, name: str) -> bool:
-    try:
-        model.get_submodule(name)
-    except AttributeError:
-        return False
-    return True
+def _check(plan: Any, model: Any) -> None:
+    """Raise TypeError or ValueError: the plan is none, was made for another model, or was changed by hand."""
+    if not isinstance(plan, CheckpointPlan):
+        raise TypeError(f"expected plan to be a CheckpointPlan of vram.plan_checkpoints(), got {type(plan).__name__}")
+    modules = dict(model.named_modules(remove_duplicate=False))
+    missing = [name for name in plan.names if name not in modules]
+    if missing:
+        raise ValueError(f"the plan is for another model: {type(model).__name__} has no {missing[0]}")
+    blocks = [modules[name] for name in plan.names]
+    inside = {id(part) for block in blocks for part in block.modules() if part is not block}
+    if len(set(map(id, blocks))) < len(blocks) or not inside.isdisjoint(map(id, blocks)):
+        raise ValueError(
+            "expected the blocks of the plan to be different modules, none inside of another; plan this model again"
+        )
+    _check_regions(plan.regions, CheckpointRegion(0, len(blocks) - 1), is_outermost=True)
+
+
+def _check_regions(regions: Iterable[CheckpointRegion], around: CheckpointRegion, *, is_outermost: bool) -> None:
+    begin = around.first
+    for region in regions:
+        is_single = region.first == region.last and not region.parts and is_outermost
+        if not begin <= region.first <= region.last <= around.last or (region.keeps_products and not is_single):
+            raise ValueError(
+                f"expected regions in their order within blocks {around.first} to {around.last}, and only single blocks outside of regions to "
+                f"keep products; got {region}"
+            )
+        _check_regions(region.parts, region, is_outermost=False)
+        begin = region.last + 1

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedParameter
 from torch.utils._pytree import tree_leaves, tree_map
 
 from vram._error import VramError
@@ -21,7 +22,7 @@ def unwrapped(model: Any) -> Any:
 
     Raises:
         TypeError: It is no module.
-        VramError: It is compiled, already has regions, or is wrapped in something else.
+        VramError: It is compiled, already has regions, is wrapped in something else, or has parameters without a shape.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"expected model to be a torch.nn.Module, got {type(model).__name__}")
@@ -33,6 +34,16 @@ def unwrapped(model: Any) -> Any:
                 f"{name or 'the model'} is compiled, and torch.compile chooses itself what to recompute: set "
                 "torch._functorch.config.activation_memory_budget (0 to 1) before it is compiled, or plan the model before compiling"
             )
+        if isinstance(module, torch.jit.ScriptModule):
+            raise VramError(
+                f"{name or 'the model'} is TorchScript, whose forward cannot be replaced; plan the model before torch.jit.script() or trace()"
+            )
+        if isinstance(module, torch.nn.DataParallel):
+            raise VramError(
+                "torch.nn.DataParallel copies the model in each step, without its regions; use torch.nn.parallel.DistributedDataParallel"
+            )
+    if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
+        raise VramError(f"{type(model).__name__} has lazy modules without shapes; call it once with a sample first")
     if any("_vram_regions" in module.__dict__ or _is_block(module) for module in model.modules()):
         raise VramError("the model is checkpointed already; call remove() on what vram.checkpoint() returned first")
     return model

@@ -142,7 +142,8 @@ def _autocast_on_gpu(device: Any) -> Iterator[None]:
     """Autocast of the model's device, for the pretended GPU."""
     import torch
 
-    if device.type == "cuda" or not torch.is_autocast_enabled(device.type):
+    is_cast = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+    if device.type == "cuda" or not is_cast:
         yield
         return
     with torch.autocast("cuda", torch.get_autocast_dtype(device.type)):
@@ -260,7 +261,12 @@ def _planned(trial: _Trial, question: _Question, measured: tuple[Step, Step, Ste
                 if error.smallest_bytes is not None and not single:
                     smallest.append(error.smallest_bytes + question.budget_bytes - wanted)
                 break
-            _, peak = trial.step(solved.regions)
+            try:
+                _, peak = trial.step(solved.regions)
+            except VramError:
+                if single:
+                    raise
+                break  # the model does not allow regions of several blocks
             smallest.append(peak)
             if peak <= question.budget_bytes:
                 if best is None or solved.time_ns < best.step_ns:

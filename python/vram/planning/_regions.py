@@ -29,6 +29,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import checkpoint as torch_checkpoint
 from torch.utils._pytree import tree_flatten
 
+from vram._error import VramError
 from vram.planning._calls import (
     Block,
     Call,
@@ -36,6 +37,7 @@ from vram.planning._calls import (
     Kept,
     Previous,
     Result,
+    is_sharded,
     own_forward,
     resolve,
     restore_forward,
@@ -94,6 +96,7 @@ class _Open:
         self.references = references  # of the inputs, in terms of the region around it
         self.inputs = [weakref.ref(each) for each in inputs]
         self.items: list[Call | _Open] = []
+        self._has_ended = False
         contexts = self._contexts if region.keeps_products else torch_checkpoint.noop_context_fn
         # Calls restore random numbers themselves.
         options: list[Any] = [False, contexts, "default", False, *([True] if _HAS_EARLY_STOP else [])]
@@ -102,6 +105,7 @@ class _Open:
         next(self._frame)
 
     def leave(self) -> None:
+        self._has_ended = True
         with contextlib.suppress(StopIteration):
             next(self._frame)
 
@@ -113,13 +117,22 @@ class _Open:
         first, again = torch_checkpoint.create_selective_checkpoint_contexts(_policy)
 
         def unchanged() -> Any:
+            self._refuse_too_early()
             (call,) = self.items
             assert isinstance(call, Call)
             return call.unchanged_statistics()
 
         return first, _InOrder(unchanged, lambda: again)
 
+    def _refuse_too_early(self) -> None:
+        if not self._has_ended:
+            raise VramError(
+                "gradients are computed (torch.autograd.grad, backward) while the blocks are still in their forward pass, which cannot run again "
+                "before it has ended; keep the blocks that do so, or between which it happens, out of checkpointing"
+            )
+
     def repeat(self, *inputs: Any) -> Any:
+        self._refuse_too_early()
         previous: list[Any] = []
         result = None
         for item in self.items:
@@ -133,6 +146,11 @@ class _Open:
         return result
 
 
+def _is_innermost(hooks: saved_tensors_hooks) -> bool:
+    top = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return top is not None and top[0] is hooks.pack_hook
+
+
 @dataclass
 class _Pass:
     """A forward pass of the model, in one thread."""
@@ -142,7 +160,16 @@ class _Pass:
     previous: list[Result] = field(default_factory=list)
 
     def leave(self, number: int | None) -> None:
-        """Leave the regions that do not contain this block; None: all."""
+        """Leave the regions that do not contain this block; None: all.
+
+        Raises:
+            VramError: The hooks of a region would not end in the order in which they began.
+        """
+        if self.between is not None and not _is_innermost(self.between):
+            raise VramError(
+                "the model begins or ends hooks of saved tensors between the blocks of a region (torch.utils.checkpoint around a block, "
+                "save_on_cpu, saved_tensors_hooks), which regions of several blocks do not allow; plan with single_blocks=True"
+            )
         self.resume()
         while self.open and (number is None or not self.open[-1].region.has(number)):
             self.open.pop().leave()
@@ -184,15 +211,18 @@ class Regions:
     def __init__(self, model: Any, blocks: Sequence[Any], regions: Sequence[CheckpointRegion]) -> None:
         self._top = CheckpointRegion(0, len(blocks) - 1, parts=tuple(regions))
         self._passes: dict[int, _Pass] = {}  # by thread
+        self._is_removed = False
         self._model, self._own_forward = model, model.__dict__.get("forward")
         covered = {i for region in regions for i in range(region.first, region.last + 1)}
-        self._blocks = {i: Block(blocks[i], partial(self.call, i)) for i in sorted(covered)}
+        sharded = is_sharded(model)
+        self._blocks = {i: Block(blocks[i], partial(self.call, i), sharded) for i in sorted(covered)}
         model.forward = self._call_model
 
     def remove(self) -> None:
+        self._is_removed = True  # what has replaced a forward since may still call these
         for block in self._blocks.values():
             block.remove()
-        restore_forward(self._model, self._own_forward)
+        restore_forward(self._model, self._call_model, self._own_forward)
 
     @contextlib.contextmanager
     def _new_pass(self) -> Iterator[_Pass]:
@@ -217,7 +247,7 @@ class Regions:
     def call(self, number: int, *args: Any, **kwargs: Any) -> Any:
         """The forward of a block. One that is not called by the forward of the model is a region by itself."""
         block = self._blocks[number]
-        if not torch.is_grad_enabled():
+        if self._is_removed or not torch.is_grad_enabled():
             return block.forward(*args, **kwargs)
         current = self._passes.get(threading.get_ident())
         if current is not None:
