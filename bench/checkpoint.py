@@ -2,6 +2,7 @@
 
     python bench/checkpoint.py plan build/plans.pickle              # a machine without a GPU: needs libvram.so and the program
     python bench/checkpoint.py measure build/plans.pickle out.csv   # a GPU: needs only PyTorch; under 4 minutes on one H200
+    python bench/checkpoint.py host                                 # what regions that keep products cost the host, for each operator
 
 `--tiny` does the same with models that a CPU runs in seconds; peaks are then 0, because the CPU does not count them.
 """
@@ -267,6 +268,34 @@ def measure(args):
                 del model, sample, reference
 
 
+def host(args):
+    """Times of the processor, so that other programs matter little; the tensors are so small that kernels do too."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    for name in ("vit", "resnet"):
+        make, batch, casts = models(True)[name]
+        model, sample = make(), batch()
+        count, found = len(model.blocks), {}
+        for what, products in (("every block", False), ("every block, products kept", True)):
+            applied = Regions(model, list(model.blocks), tuple(CheckpointRegion(i, i, products) for i in range(count)))
+            times = []
+            for _ in range(args.repetitions):
+                model.zero_grad(set_to_none=True)
+                before, began = applied.selective_operators, time.process_time()
+                with autocast("cpu", casts):
+                    loss = cross_entropy(model(sample))
+                loss.backward()
+                times.append(time.process_time() - began)
+            found[what] = sorted(times)[len(times) // 2], applied.selective_operators - before
+            applied.remove()
+        (plain, _), (selective, operators) = found.values()
+        print(
+            f"{name}: {plain * 1e3:.2f} ms, {selective * 1e3:.2f} ms with products kept: {(selective - plain) / operators * 1e6:.1f} µs for each of "
+            f"{operators} operators ({operators / count:.0f} of a block, forward and repetition)",
+            flush=True,
+        )
+
+
 def main():
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -280,6 +309,9 @@ def main():
     measuring.add_argument("rows")
     measuring.add_argument("--seconds", type=float, default=200)
     measuring.set_defaults(call=measure)
+    hosting = commands.add_parser("host")
+    hosting.add_argument("--repetitions", type=int, default=30)
+    hosting.set_defaults(call=host)
     for command in (planning, measuring):
         command.add_argument("--tiny", action="store_true")
     args = parser.parse_args()

@@ -14,9 +14,11 @@ from checkpointed_models import Tower
 from torch import nn
 
 import vram
-from vram.dry import dry_run
-from vram.planning import _plan
+from vram.dry import _clock, dry_run
+from vram.planning import _chain, _plan
 from vram.planning._plan import CheckpointPlan, plan_checkpoints
+from vram.planning._region import CheckpointRegion
+from vram.planning._regions import Regions
 
 TOKENS = torch.arange(16 * 128).reshape(16, 128) % 200
 
@@ -145,7 +147,7 @@ def test_chosen_blocks(full_bytes: int) -> None:
         (lambda: plan_checkpoints(Tower(), TOKENS, "20"), ValueError, "write the unit"),
         (lambda: plan_checkpoints(Tower(), TOKENS, "1GiB", cost="time"), ValueError, "'flops', 'measured', got 'time'"),
         (lambda: plan_checkpoints(Tower(), TOKENS, "2MiB", loss=loss), vram.VramError, r"it needs about .* use a larger budget"),
-        (lambda: vram.checkpoint(Tower(), TOKENS), ValueError, "either sample and budget, or plan"),
+        (lambda: vram.checkpoint(Tower(), TOKENS), ValueError, "either sample and budget .* or plan alone"),
         (lambda: plan_checkpoints(torch.compile(Tower()), TOKENS, "1GiB"), vram.VramError, "activation_memory_budget"),  # type: ignore[arg-type]
         (lambda: plan_checkpoints(Tower(), TOKENS, "1GiB", blocks=[nn.Linear(2, 2)]), ValueError, "modules of the model"),
     ],
@@ -173,3 +175,50 @@ def test_the_smallest_budget_that_an_error_names_suffices() -> None:
         plan_checkpoints(Tower(), TOKENS, "2MiB", loss=loss)
     least = int(str(error.value).partition("about ")[2].partition("(")[2].partition(" bytes")[0])
     assert plan_checkpoints(Tower(), TOKENS, int(least * 1.05), loss=loss).regions
+
+
+def plan_without_memory(width: int, share: float) -> CheckpointPlan:
+    with torch.device("meta"):
+        model, tokens = Tower(blocks=4, width=width), torch.zeros(64, 128, dtype=torch.long)
+    full = plan_checkpoints(model, tokens, 1 << 60, loss=loss).full_peak_bytes
+    return plan_checkpoints(model, tokens, int(full * share), loss=loss)
+
+
+def test_products_are_kept_where_that_is_worth_the_time_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each operator of a block that keeps products costs the host time, more than running a small block again."""
+    large = plan_without_memory(8192, 0.95)
+    assert any(region.keeps_products for region in large.regions)
+    small = plan_without_memory(256, 0.8)
+    assert small.regions
+    assert not any(region.keeps_products for region in small.regions)
+    monkeypatch.setattr(_clock, "selective_ns", lambda: 0)
+    assert any(region.keeps_products for region in plan_without_memory(256, 0.8).regions)
+
+
+def test_no_plan_is_slower_than_running_every_block_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(document: dict[str, Any], _budget_bytes: int, *, is_single: bool) -> Any:
+        count = len(document["stages"]) - 1
+        regions = tuple(CheckpointRegion(i, i, is_single) for i in range(count))
+        return _chain.Solved(regions, 1 << 60, 0)
+
+    monkeypatch.setattr(_chain, "solve", slow)
+    plan = plan_without_memory(256, 0.8)
+    assert plan.regions == tuple(CheckpointRegion(i, i) for i in range(4))
+    assert plan.peak_bytes <= plan.budget_bytes
+    assert plan.full_step_ns < plan.step_ns < 2 * plan.full_step_ns
+
+
+def test_operators_of_regions_that_keep_products_are_counted() -> None:
+    model = Tower(blocks=2)
+    found = {}
+    for keeps_products in (False, True):
+        regions = Regions(model, list(model.layers), tuple(CheckpointRegion(i, i, keeps_products) for i in range(2)))
+        result = loss(model(TOKENS))
+        forward = regions.selective_operators
+        result.backward()
+        found[keeps_products] = forward, regions.selective_operators
+        regions.remove()
+    assert found[False] == (0, 0)
+    forward, both = found[True]
+    assert forward > 2 * 6
+    assert both == 2 * forward, "again in the backward pass"

@@ -78,6 +78,11 @@ class Rates:
         return self.of_operations.get(column, self.of_operations["fp32"])
 
 
+def selective_ns() -> int:
+    """Return what an operator costs the host in addition while torch's selective checkpointing follows it."""
+    return int(_data()["host"]["selective_ns"])
+
+
 class Clock:
     """Adds up the time of operators, one after the other, whatever their streams are."""
 

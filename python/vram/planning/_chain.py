@@ -17,8 +17,8 @@ from vram.planning._region import CheckpointRegion
 if TYPE_CHECKING:
     from vram.planning._measure import Step
 
-# A time that no schedule accepts, in steps of the model: for what a chain cannot forbid.
-_FORBIDDEN_STEPS = 1000
+# A time that no schedule accepts, in steps of the model: for what a chain cannot forbid. The planner takes no longer times than the second.
+_FORBIDDEN_STEPS, _MAX_NS = 1000, 1 << 41
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,15 @@ def costs_of(step: Step, count: int) -> list[Costs]:
     return found
 
 
+def _forbidden_ns(step_ns: int) -> int:
+    return min((step_ns + 1) * _FORBIDDEN_STEPS, _MAX_NS)
+
+
+def time_of(step: Step, count: int) -> int:
+    """Return how long this step took in its blocks and what follows them."""
+    return sum(each.forward_ns + each.backward_ns for each in costs_of(step, count))
+
+
 def _option(name: str, costs: Costs, **changed: int) -> dict[str, Any]:
     option = {
         "name": name,
@@ -120,7 +129,7 @@ def chain(names: list[str], keep: Step, again: Step, products: Step | None, *, i
                 "output_bytes": output,
                 "gradient_bytes": output if f"gradient {number}" in keep.marks else 0,
                 "parameter_gradient_bytes": costs.parameter_bytes,
-                "forward_ns": (step_ns + 1) * _FORBIDDEN_STEPS if is_single or is_last else repeated[number].forward_ns,
+                "forward_ns": _forbidden_ns(step_ns) if is_single or is_last else repeated[number].forward_ns,
                 "forward_peak_bytes": max(output, repeated[number].forward_peak_bytes),
                 "options": options,
             }
@@ -160,7 +169,7 @@ def solve(document: dict[str, Any], budget_bytes: int, *, is_single: bool) -> So
         raise VramError(f"vram plan failed: {done.stderr.strip() or done.returncode}")
     plan = json.loads(done.stdout)
     step_ns = sum(o["forward_ns"] + o["backward_ns"] for o in (stage["options"][0] for stage in document["stages"]))
-    if plan["time_ns"] > (step_ns + 1) * _FORBIDDEN_STEPS // 2 or plan["regions"] is None:
+    if plan["time_ns"] > _forbidden_ns(step_ns) // 2 or plan["regions"] is None:
         raise TooSmall(None)
     regions = _single(plan) if is_single else _nested(plan["regions"])
     return Solved(regions, plan["time_ns"], plan["peak_bytes"])

@@ -120,14 +120,21 @@ class _Trial:
         """Return the marks of a step with these regions, and its peak with the optimizer's step."""
         import torch
 
+        from vram.dry._clock import selective_ns
         from vram.planning._measure import watched_step
         from vram.planning._regions import Regions
 
         if not self._question.accumulates:
             self.model.zero_grad(set_to_none=True)
         applied = Regions(self.model, self.blocks, tuple(regions)) if regions else None
+
+        def now() -> int:
+            """On the GPU, which waits for the host where blocks keep products: conservatively, as if it always did."""
+            operators = applied.selective_operators if applied is not None else 0
+            return int(self._clock() + selective_ns() * operators)
+
         try:
-            step = watched_step(self.blocks, self._forward, self._clock)
+            step = watched_step(self.blocks, self._forward, now)
         finally:
             if applied is not None:
                 applied.remove()
@@ -239,9 +246,13 @@ def _planned(trial: _Trial, question: _Question, measured: tuple[Step, Step, Ste
     count, names = len(question.names), question.names
     trial.step()  # from the second step on, workspaces and the optimizer's states exist
     keep, full_peak = trial.step()
-    full_ns = sum(each.forward_ns + each.backward_ns for each in _chain.costs_of(_timed(keep, measured, 0), count))
+    full_ns = _chain.time_of(_timed(keep, measured, 0), count)
+
+    def plan(peak: int, time_ns: int, regions: tuple[CheckpointRegion, ...]) -> CheckpointPlan:
+        return CheckpointPlan(question.budget_bytes, peak, full_peak, time_ns, full_ns, tuple(names), regions)
+
     if full_peak <= question.budget_bytes:
-        return CheckpointPlan(question.budget_bytes, full_peak, full_peak, full_ns, full_ns, tuple(names), ())
+        return plan(full_peak, full_ns, ())
     again, least_peak = trial.step(_each(count))
     products = None
     with contextlib.suppress(RuntimeError):  # a result that is changed in place cannot be kept
@@ -251,6 +262,8 @@ def _planned(trial: _Trial, question: _Question, measured: tuple[Step, Step, Ste
     chains = {single: _chain.chain(names, steps[0], steps[1], steps[2], is_single=single) for single in kinds}  # type: ignore[arg-type]
 
     best: CheckpointPlan | None = None
+    if least_peak <= question.budget_bytes:  # nothing slower than this is worth it
+        best = plan(least_peak, _chain.time_of(steps[1], count), _each(count))  # type: ignore[arg-type]
     smallest: list[int] = [least_peak]
     for single, document in chains.items():
         wanted = question.budget_bytes
@@ -270,9 +283,7 @@ def _planned(trial: _Trial, question: _Question, measured: tuple[Step, Step, Ste
             smallest.append(peak)
             if peak <= question.budget_bytes:
                 if best is None or solved.time_ns < best.step_ns:
-                    best = CheckpointPlan(
-                        question.budget_bytes, peak, full_peak, solved.time_ns, full_ns, tuple(names), solved.regions
-                    )
+                    best = plan(peak, solved.time_ns, solved.regions)
                 break
             wanted -= max(peak - question.budget_bytes, question.budget_bytes >> 12)
     if best is None:

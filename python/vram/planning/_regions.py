@@ -67,10 +67,11 @@ _PRODUCTS = frozenset(
 _HAS_EARLY_STOP = "early_stop" in inspect.signature(torch_checkpoint._checkpoint_without_reentrant_generator).parameters
 
 
-def _policy(_context: Any, operator: Any, *_args: Any, **_kwargs: Any) -> Any:
-    is_product = getattr(operator, "_overloadpacket", None) in _PRODUCTS
-    policy = torch_checkpoint.CheckpointPolicy
-    return policy.MUST_SAVE if is_product else policy.PREFER_RECOMPUTE
+class _Count:
+    """How many operators went through the modes of torch's selective checkpointing."""
+
+    def __init__(self) -> None:
+        self.operators = 0
 
 
 class _InOrder:
@@ -91,8 +92,8 @@ class _InOrder:
 class _Open:
     """A region that a forward pass is in, or has left."""
 
-    def __init__(self, region: CheckpointRegion, references: list[Any], inputs: list[Any]) -> None:
-        self.region = region
+    def __init__(self, region: CheckpointRegion, references: list[Any], inputs: list[Any], count: _Count) -> None:
+        self.region, self._count = region, count
         self.references = references  # of the inputs, in terms of the region around it
         self.inputs = [weakref.ref(each) for each in inputs]
         self.items: list[Call | _Open] = []
@@ -114,12 +115,23 @@ class _Open:
 
     def _contexts(self) -> tuple[Any, Any]:
         """The modes of torch's selective checkpointing, which must not see copies of statistics."""
-        first, again = torch_checkpoint.create_selective_checkpoint_contexts(_policy)
+        policy, count, operators = torch_checkpoint.CheckpointPolicy, self._count, 0
+
+        def choose(context: Any, operator: Any, *_args: Any, **_kwargs: Any) -> Any:
+            nonlocal operators
+            if not context.is_recompute:  # newer versions of torch don't ask again
+                operators += 1
+                count.operators += 1
+            is_product = getattr(operator, "_overloadpacket", None) in _PRODUCTS
+            return policy.MUST_SAVE if is_product else policy.PREFER_RECOMPUTE
+
+        first, again = torch_checkpoint.create_selective_checkpoint_contexts(choose)
 
         def unchanged() -> Any:
             self._refuse_too_early()
             (call,) = self.items
             assert isinstance(call, Call)
+            count.operators += operators
             return call.unchanged_statistics()
 
         return first, _InOrder(unchanged, lambda: again)
@@ -211,12 +223,18 @@ class Regions:
     def __init__(self, model: Any, blocks: Sequence[Any], regions: Sequence[CheckpointRegion]) -> None:
         self._top = CheckpointRegion(0, len(blocks) - 1, parts=tuple(regions))
         self._passes: dict[int, _Pass] = {}  # by thread
+        self._count = _Count()
         self._is_removed = False
         self._model, self._own_forward = model, model.__dict__.get("forward")
         covered = {i for region in regions for i in range(region.first, region.last + 1)}
         sharded = is_sharded(model)
         self._blocks = {i: Block(blocks[i], partial(self.call, i), sharded) for i in sorted(covered)}
         model.forward = self._call_model
+
+    @property
+    def selective_operators(self) -> int:
+        """How many operators ran in regions that keep products, in forward passes and again: each costs the host time."""
+        return self._count.operators
 
     def remove(self) -> None:
         self._is_removed = True  # what has replaced a forward since may still call these
@@ -280,7 +298,7 @@ class Regions:
             around = current.open[-1] if current.open else None
             inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
             references = [] if around is None else [current.reference(each, around, block) for each in inputs]
-            opened = _Open(region, references, inputs)
+            opened = _Open(region, references, inputs, self._count)
             if around is not None:
                 around.items.append(opened)
             current.open.append(opened)
