@@ -13,6 +13,10 @@ from vram.dry._repeat import Program
 from vram.dry._results import DryRunFits, fits_on
 from vram.recover._fit import Trial
 
+_FARTHEST = 8  # times the largest size that was run: no farther is a line trusted
+_CLOSE, _MANY = 0.01, 8  # after so many runs, this share of the batch is near enough
+MAX_RUNS = 32
+
 
 class BatchSearch:
     """Dry runs of a program with one argument, the batch size."""
@@ -33,14 +37,22 @@ class BatchSearch:
         return max((t for t in self.trials if t.fits), key=lambda trial: trial.batch_size, default=None)
 
     def run(self, batch_size: int) -> Trial:
-        run = Program(lambda: self._trial(batch_size), steps=2).run_in(dry_run(self._name))
-        needed = run.fits.needed_bytes
-        trial = Trial(
-            batch_size,
-            fits=bool(self._fits(needed)),
-            peak_bytes=needed,
-            growing_bytes=run.peak.requested_bytes,
-        )
+        run = dry_run(self._name)
+        try:
+            Program(lambda: self._trial(batch_size), steps=2).run_in(run)
+        except Exception as error:
+            if type(error).__name__ != "OutOfMemoryError":  # a limit that the program sets
+                raise
+            trial = Trial(batch_size, fits=False)
+        else:
+            needed = run.fits.needed_bytes
+            trial = Trial(
+                batch_size,
+                fits=bool(self._fits(needed)),
+                peak_bytes=needed,
+                growing_bytes=run.peak_outside_optimizer_bytes,
+                slack_bytes=needed - run.peak.requested_bytes,
+            )
         self.trials.append(trial)
         if not trial.fits and batch_size <= min(t.batch_size for t in self.trials):
             self._smallest = run
@@ -50,42 +62,60 @@ class BatchSearch:
         return fits_on(self._gpu, needed_bytes)
 
     def next_size(self, multiple_of: int, max_batch_size: int | None) -> int | None:
-        """Return the size to run next: where the line says that the largest is, or the one behind it; None: it is found.
+        """Return the size to run next; None: the largest is known.
 
-        A size that the runs contradict is replaced by the middle between the largest that fits and the smallest that does not.
+        While everything fits, a line through the two largest sizes says where to go. Once a size does not fit, the largest is between it and
+        the largest that does: on the line through both, or in their middle, in turn, and at last in the middle, because memory is not exactly a line.
         """
         best = self.best
         if best is None:
             return None
-        least = min((t.batch_size for t in self.trials if not t.fits), default=None)
+        least = min((t for t in self.trials if not t.fits), key=lambda trial: trial.batch_size, default=None)
         above = best.batch_size // multiple_of * multiple_of + multiple_of
-        if (least is not None and above >= least) or (max_batch_size is not None and above > max_batch_size):
+        if max_batch_size is not None and above > max_batch_size:
             return None
-        if len(self.trials) == 1:
-            return min(2 * best.batch_size, max_batch_size or 2 * best.batch_size)
-        guess = max(above, self._on_line() // multiple_of * multiple_of)
-        if guess in {t.batch_size for t in self.trials} or (least is not None and guess >= least):
-            guess = max(above, (best.batch_size + (least or 2 * guess)) // 2 // multiple_of * multiple_of)
-        return (
-            guess
-            if max_batch_size is None
-            else min(guess, max_batch_size // multiple_of * multiple_of or max_batch_size)
-        )
+        if least is None:
+            guess = self._beyond()
+            guess = guess if max_batch_size is None else min(guess, max_batch_size)
+        else:
+            is_close = least.batch_size - best.batch_size <= _CLOSE * least.batch_size
+            if above >= least.batch_size or (is_close and len(self.trials) >= _MANY):
+                return None
+            guess = min(self._between(best, least), least.batch_size - 1)
+        return max(above, guess // multiple_of * multiple_of)
 
-    def _on_line(self) -> int:
-        """Return the largest size that fits by the two largest runs, whose requested bytes are a line.
+    def _beyond(self) -> int:
+        """Return a larger size than all that were run, which fit.
 
         Raises:
             VramError: Memory does not grow with the batch.
         """
-        low, high = sorted(self.trials, key=lambda trial: trial.batch_size)[-2:]
+        sizes = sorted(self.trials, key=lambda trial: trial.batch_size)
+        if len(sizes) == 1:
+            return 2 * sizes[0].batch_size
+        low, high = sizes[-2:]
+        farthest = _FARTHEST * high.batch_size
         if high.growing_bytes <= low.growing_bytes:
+            if high.batch_size < _FARTHEST * sizes[0].batch_size:
+                return farthest
             raise VramError(
-                f"batches of {low.batch_size} and {high.batch_size} need the same memory ({format_size(high.growing_bytes)} requested), so no "
-                "batch is the largest; use the argument of the trial, or state max_batch_size"
+                f"batches of {low.batch_size} and {high.batch_size} need the same memory ({format_size(high.growing_bytes)} requested outside of "
+                "the optimizer), so no batch is the largest; use the argument of the trial, or state max_batch_size"
             )
         slope = (high.growing_bytes - low.growing_bytes) / (high.batch_size - low.batch_size)
-        return int(high.batch_size + (self._most_needed() - (high.peak_bytes or 0)) / slope)
+        room = self._most_needed() - high.slack_bytes - high.growing_bytes
+        guess = int(high.batch_size + room / slope)
+        step = high.batch_size - low.batch_size
+        if guess <= high.batch_size and step <= _CLOSE * high.batch_size:  # the line was too steep there before
+            guess = high.batch_size + 2 * step
+        return min(guess, farthest)
+
+    def _between(self, best: Trial, least: Trial) -> int:
+        is_line = len(self.trials) < _MANY and len(self.trials) % 2 == 1
+        if least.peak_bytes is None or best.peak_bytes is None or not is_line:
+            return (best.batch_size + least.batch_size) // 2
+        share = (self._most_needed() - best.peak_bytes) / (least.peak_bytes - best.peak_bytes)
+        return best.batch_size + int(share * (least.batch_size - best.batch_size))
 
     def _most_needed(self) -> int:
         """The most bytes with which a program fits."""
@@ -99,6 +129,10 @@ class BatchSearch:
         """Return why nothing fits, with what holds the memory."""
         assert self._smallest is not None
         trial = min(self.trials, key=lambda each: each.batch_size)
+        if trial.peak_bytes is None:
+            needs = "it runs out of memory at the limit that the program sets"
+        else:
+            needs = f"it needs {format_size(trial.peak_bytes)}, and a margin for the error of the prediction, of {format_size(self.budget_bytes)}"
         parts = ", ".join(
             f"{each.name} ({each.category}) {format_size(each.requested_bytes)}" for each in self._smallest.why(3)
         )
@@ -108,7 +142,6 @@ class BatchSearch:
                 categories[category] = categories.get(category, 0) + size_bytes
         largest = max(categories, key=lambda category: categories[category])
         return (
-            f"not even a batch of {trial.batch_size} fits: it needs {format_size(trial.peak_bytes or 0)}, and a margin for the error of the "
-            f"prediction, of {format_size(self.budget_bytes)}. Most of it is {largest} ({format_size(categories[largest])}); the largest parts "
-            f"are {parts}"
+            f"not even a batch of {trial.batch_size} fits: {needs}. Most of it is {largest} ({format_size(categories[largest])}); the largest "
+            f"parts are {parts}"
         )

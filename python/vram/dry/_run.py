@@ -65,6 +65,11 @@ class TracedRun:
         """The operators whose kernels may allocate memory that no rule predicts, with the line that used each first."""
         return dict(self._running().unknown_operators)
 
+    @property
+    def peak_outside_optimizer_bytes(self) -> int:
+        """The most that was requested at one time outside of the steps of optimizers, which grows with the batch."""
+        return self._running().peak_outside_optimizer_bytes
+
     def on_step(self, call: Callable[[int], None]) -> None:
         """Call `call` after each step of the optimizer, with the number of its steps."""
         self._running().on_step = call

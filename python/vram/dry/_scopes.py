@@ -13,6 +13,7 @@ from vram import _marks
 from vram._error import VramError
 from vram.dry._models import Parameter
 from vram.dry._patches import Patches
+from vram.dry._tape import Tape
 from vram.watching._calls import is_watched
 from vram.watching._optimizers import WatchedOptimizer
 from vram.watching._phases import place
@@ -42,12 +43,14 @@ class Scopes:
         self._has_begun = self._is_marked_by_program = False
         self._mark = _marks.step
 
-    def put_in_place(self, patches: Patches) -> None:
+    def put_in_place(self, patches: Patches, tape: Tape) -> None:
         before = torch.nn.Module.__call__
+        self._tape = tape
 
         @functools.wraps(before)
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
             if not place.in_call:
+                tape.is_in_optimizer = False  # in a closure of the step
                 self._begin()
                 if not is_watched(module):
                     self._find(module)
@@ -103,12 +106,14 @@ class Scopes:
         return next((name for name in names if name is not None), None)
 
     def _before_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        self._tape.is_in_optimizer = True
         if id(optimizer) not in self._optimizers:
             if self._first is None:
                 self._first = id(optimizer)
             self._optimizers[id(optimizer)] = WatchedOptimizer(optimizer, self._name_of, lambda: None)
 
     def _stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        self._tape.is_in_optimizer = False
         if id(optimizer) == self._first:
             self.steps += 1
             if not self._is_marked_by_program:

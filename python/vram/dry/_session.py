@@ -69,6 +69,11 @@ class Session:
         return self._mode.tape.refused_limit_bytes
 
     @property
+    def peak_outside_optimizer_bytes(self) -> int:
+        """The peak of requested bytes outside of the steps of optimizers."""
+        return self._mode.tape.peak_outside_optimizer_bytes
+
+    @property
     def unknown_operators(self) -> dict[str, str]:
         return self._mode.unknown_operators
 
@@ -113,7 +118,7 @@ class Session:
             stack.enter_context(mode)
             mode.calibrate()
             stack.enter_context(fake_ranks(self._world_size, patches))
-            self._scopes.put_in_place(patches)
+            self._scopes.put_in_place(patches, tape)
             stack.callback(self._scopes.stop)
             self._stack = stack.pop_all()
 

@@ -39,6 +39,8 @@ class Tape:
         self.path = path
         self.limit_bytes = limit_bytes
         self.refused_limit_bytes: int | None = None  # the limit at which a request failed
+        self.is_in_optimizer = False
+        self.peak_outside_optimizer_bytes = 0  # requested, of the device with the most
         self._placements: dict[int, Placement] = {}
         if library().vram_record_start(os.fsencode(path), ctypes.byref(sized(RecordOptions))) != OK:
             raise VramError(f"no dry run: {_library.last_error()}")
@@ -95,6 +97,8 @@ class Tape:
                 f"{format_size(error.limit_bytes)} of GPU {device}, and {format_size(placement.reserved.now)} are reserved, of which "
                 f"{format_size(placement.allocated.now)} are allocated."
             ) from None
+        if not self.is_in_optimizer:
+            self.peak_outside_optimizer_bytes = max(self.peak_outside_optimizer_bytes, placement.requested.now)
         self._emit(EVENT_ALLOC, device, address, size_bytes, stream)
         return address
 

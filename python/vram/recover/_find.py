@@ -22,6 +22,7 @@ from vram.recover._votes import WORKED, Votes, refuse_unknown_ranks
 if TYPE_CHECKING:
     from vram.dry._batch import BatchSearch
 
+_MAX_TRIALS = 8
 _UNKNOWN = -1  # of what may be unknown, on its way to other ranks
 _COMMUNICATES = (
     "the trial communicates with other ranks: if one of them ran out of memory, the others would wait for it. Let it run "
@@ -54,7 +55,7 @@ def find_batch_size(
     multiple_of: int = 8,
     start: int | None = None,
     max_batch_size: int | None = None,
-    max_trials: int = 8,
+    max_trials: int | None = None,
     device: int | None = None,
     group: Any = None,
     dry: bool = False,
@@ -76,12 +77,12 @@ def find_batch_size(
         multiple_of: The result is a multiple of this, unless only less fits.
         start: The first size to try, a small one. None: `multiple_of`.
         max_batch_size: The largest size to try. None: no limit.
-        max_trials: The most steps to run.
+        max_trials: The most steps to run. None: 8; or 32 dry runs.
         device: The device's number. None: the current device.
         group: The process group of ranks that search together and get the same result; the trial must not communicate.
             False: this rank searches by itself. Required if there are several ranks.
         dry: Search with dry runs (vram.predict()), without a GPU. The trial then makes the model and the optimizer itself, and steps at
-            least twice. The result fits with the margin of DryRun.fits, and the next multiple does not. `device` and `group` have no use.
+            least twice. The result fits by DryRun.fits; the next multiple, or a size at most 1 % larger, does not.
         gpu: For dry runs: the name of a GPU, or the memory that it is sold with ("24GiB"). None: "H200".
 
     Raises:
@@ -102,6 +103,7 @@ def find_batch_size(
     if gpu is not None:
         raise ValueError("gpu is for dry runs; add dry=True, or leave it out to use the GPU of this machine")
     refuse_unknown_ranks(group, "vram.find_batch_size()")
+    max_trials = max_trials or _MAX_TRIALS
     bounds = [start or 0, max_batch_size or 0, multiple_of, max_trials]
     search = _begun(used, trial, limit, device, Votes(group), bounds)
     multiple_of = _run_until_known(used, search, multiple_of, start, max_batch_size, max_trials)
@@ -119,9 +121,13 @@ def _run_until_known(
     """Run trials until the result is known, or there are too many. Return the number of which the result is a multiple."""
     randomness = Randomness(used)
     first = min(start or multiple_of, max_batch_size or sys.maxsize)
+    first = first // multiple_of * multiple_of or first
     search.run(first)
-    while not search.best and first > 1:  # less than that: then any size will do
-        first, multiple_of = first // 8 or 1, 1
+    while not search.best and first > 1:
+        first = first // 8 or 1
+        first = first // multiple_of * multiple_of or first
+        if first < multiple_of:  # then any size will do
+            multiple_of = 1
         search.run(first)
     while len(search.trials) < max_trials and (size := search.next_size(multiple_of, max_batch_size)) is not None:
         search.run(size)
@@ -137,12 +143,12 @@ def _found_by_dry_runs(
     multiple_of: int,
     start: int | None,
     max_batch_size: int | None,
-    max_trials: int,
+    max_trials: int | None,
 ) -> BatchSize:
-    from vram.dry._batch import BatchSearch
+    from vram.dry._batch import MAX_RUNS, BatchSearch
 
     search = BatchSearch(trial, gpu, limit)
-    multiple_of = _run_until_known(used, search, multiple_of, start, max_batch_size, max_trials)
+    multiple_of = _run_until_known(used, search, multiple_of, start, max_batch_size, max_trials or MAX_RUNS)
     best = search.best
     if best is None:
         raise used.out_of_memory(search.failure())
@@ -157,6 +163,8 @@ def _reason_of_dry_runs(trials: list[Trial], size: int | None, max_batch_size: i
     if not over:
         return f"no more than {max_batch_size} was asked for"
     nearest = min(over, key=lambda each: each.batch_size)
+    if nearest.peak_bytes is None:
+        return f"a batch of {nearest.batch_size} runs out of memory at the limit that the program sets"
     return f"a batch of {nearest.batch_size} needs {nearest.peak_bytes} bytes, and a margin for the error of the prediction"
 
 

@@ -1,0 +1,166 @@
+"""find_batch_size(dry=True) against a bisection over single dry runs, for models, optimizers and sizes of GPUs drawn at random."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import vram
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+_MIB = 1 << 20
+Train = Callable[[int], None]
+
+
+def layers(width: int, depth: int) -> nn.Module:
+    return nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth)))
+
+
+def convolutions(width: int, depth: int) -> nn.Module:
+    first = nn.Conv2d(3, width, 3, padding=1)
+    return nn.Sequential(
+        first, *(nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.ReLU()) for _ in range(depth))
+    )
+
+
+class Contrastive(nn.Module):
+    """Compares each sample with each: memory grows with the square of the batch."""
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        self.body = layers(width, depth)
+
+    def forward(self, x: Any) -> Any:
+        y = self.body(x)
+        return torch.log_softmax(y @ y.T, -1).exp()
+
+
+class Padded(nn.Module):
+    """Pads the batch to a multiple of 64."""
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        self.body = layers(width, depth)
+
+    def forward(self, x: Any) -> Any:
+        return self.body(nn.functional.pad(x, (0, 0, 0, -len(x) % 64)))
+
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "SGD": lambda parameters: torch.optim.SGD(parameters, 0.1),
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters),
+    "AdamW, one parameter at a time": lambda parameters: torch.optim.AdamW(parameters, foreach=False),
+}
+
+
+def program(choose: random.Random) -> tuple[str, Train]:
+    kind = choose.choice([layers, layers, convolutions, Contrastive, Padded])
+    is_image = kind is convolutions
+    width = choose.choice([16, 24, 40]) if is_image else choose.choice([64, 300, 1024, 2048])
+    depth, name = choose.randint(1, 4), choose.choice(list(OPTIMIZERS))
+    shape = (3, *[choose.choice([32, 56])] * 2) if is_image else (width,)
+
+    def train(batch: int) -> None:
+        model = kind(width, depth).cuda()
+        optimizer = OPTIMIZERS[name](model.parameters())
+        while True:
+            loss = model(torch.empty(batch, *shape, device="cuda")).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    return f"{kind.__name__} {width} x {depth}, {name}", train
+
+
+# size: the bisection is a part of the case
+@pytest.mark.parametrize("seed", range(8))
+def test_the_result_is_the_largest_that_fits(seed: int) -> None:
+    choose = random.Random(seed)
+    name, train = program(choose)
+    smallest = vram.predict(train, batch=1).fits.needed_bytes
+    gpu = f"{int(smallest * 1.16) + choose.choice([20, 200, 1500]) * _MIB}B"
+    multiple = choose.choice([1, 1, 4, 8])
+
+    @cache
+    def fits(batch: int) -> bool:
+        return bool(vram.predict(train, gpu, batch=batch).fits)
+
+    found = vram.find_batch_size(train, dry=True, gpu=gpu, multiple_of=multiple)
+    about = f"{name}, {gpu}, multiples of {multiple}: {[(t.batch_size, t.fits) for t in found.trials]}"
+    assert fits(found.batch_size), about
+    low, high = found.batch_size, 2 * found.batch_size + multiple
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    largest = low // multiple * multiple or low
+    assert 0.98 * largest <= found.batch_size <= largest, f"{about}; the largest is {largest}"
+    assert len(found.trials) <= 14, about
+    with vram.dry_run(gpu, raise_oom=True) as run:  # a promise: it runs
+        from vram.dry._repeat import stopped_after
+
+        with stopped_after(run, 2):
+            train(found.batch_size)
+    assert run.steps == 2
+
+
+def test_an_optimizer_that_needs_more_than_small_batches_do_is_no_end() -> None:
+    """The peak is the optimizer's, and the same, until the batch is large."""
+
+    def train(batch: int) -> None:
+        model = nn.Linear(4096, 4096).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        while True:
+            model(torch.empty(batch, 4096, device="cuda")).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    few, more = (vram.predict(train, batch=batch).peak.requested_bytes for batch in (8, 16))
+    assert few == more
+    found = vram.find_batch_size(train, dry=True, gpu="3GiB")
+    assert found.batch_size > 1000
+    assert not vram.predict(train, "3GiB", batch=int(found.batch_size * 1.02) + 8).fits
+
+
+def test_a_limit_of_the_program_is_an_end() -> None:
+    def train(batch: int) -> None:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction((256 << 20) / total)
+        model = nn.Linear(256, 256).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        while True:
+            model(torch.empty(batch, 256, device="cuda")).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    found = vram.find_batch_size(train, dry=True, gpu="24GiB")
+    assert "limit that the program sets" in found.reason
+    with pytest.raises(torch.OutOfMemoryError):
+        vram.predict(train, "24GiB", batch=int(found.batch_size * 1.02) + 8)
+    with pytest.raises(torch.OutOfMemoryError, match=r"not even a batch of 1 fits: it runs out of memory at the limit"):
+        vram.find_batch_size(lambda batch: train(batch << 20), dry=True, gpu="24GiB")
+
+
+def test_the_result_is_a_multiple_if_a_multiple_fits() -> None:
+    def train(batch: int) -> None:
+        model = nn.Linear(256, 256).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        while True:
+            model(torch.empty(batch << 10, 256, device="cuda")).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    needed = vram.predict(train, batch=23).fits.needed_bytes
+    found = vram.find_batch_size(train, dry=True, gpu=f"{int(needed * 1.17)}B", start=100)
+    assert found.batch_size % 8 == 0
+    assert 16 <= found.batch_size <= 24
