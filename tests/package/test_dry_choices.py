@@ -199,6 +199,30 @@ def test_fully_sharded_data_parallel(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert run.steps == 2
 
 
+def test_a_model_on_the_cpu_is_sharded_onto_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rank has its part of states and temporaries: DTensors also work with shapes of all ranks, which are no memory."""
+    from torch.distributed.fsdp import fully_shard
+
+    monkeypatch.setattr(_kernels.Kernels, "allocations", lambda _kernels, _call: ())
+    with dry(tmp_path, world_size=4):
+        layers = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(4)))
+        part = 4 * 512 * 512  # bytes: 4 layers of 4 bytes, of which each of 4 ranks has a quarter
+        for layer in layers:
+            fully_shard(layer)
+            assert torch.cuda.max_memory_allocated() <= 2 * part
+        fully_shard(layers)
+        assert torch.cuda.memory_allocated() == part
+        layers.cuda()
+        assert torch.cuda.memory_allocated() == part
+        optimizer = torch.optim.AdamW(layers.parameters())
+        for _ in range(2):
+            layers(torch.ones(4, 512, device="cuda")).sum().backward()
+            torch.cuda.reset_peak_memory_stats()
+            optimizer.step()
+            assert 5 * part <= torch.cuda.max_memory_allocated() < 5.1 * part
+            optimizer.zero_grad()
+
+
 def test_inference_mode_sees_the_same_operators(tmp_path: Path, calls: Calls) -> None:
     with dry(tmp_path):
         model = nn.Sequential(nn.Linear(64, 64), nn.SiLU()).cuda().to(torch.bfloat16)

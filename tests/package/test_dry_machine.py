@@ -115,6 +115,27 @@ def test_parameters_stay_the_same_objects(rows: int, tmp_path: Path) -> None:
         assert torch.cuda.max_memory_allocated() == rows * 64 * 6
 
 
+@pytest.mark.parametrize("rows", [8, 4096], ids=["real", "fake"])
+def test_the_data_of_a_parameter_moves(rows: int, tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        layer = nn.Linear(64, rows, bias=False)
+        weight = layer.weight
+        weight.data = weight.data.to("cuda")
+        assert weight is layer.weight
+        assert isinstance(weight, nn.Parameter)
+        assert weight.device.type == "cuda"
+        assert weight.requires_grad
+        assert torch.cuda.memory_allocated() == rows * 64 * 4
+        layer(torch.ones(2, 64, device="cuda")).sum().backward()
+        assert weight.grad is not None
+        before = torch.cuda.memory_allocated()
+        weight.data = weight.data.half()
+        assert before - torch.cuda.memory_allocated() == rows * 64 * 2
+    plain = nn.Parameter(torch.ones(2))
+    plain.data = torch.zeros(2)
+    assert plain.tolist() == [0, 0]
+
+
 def test_a_model_from_before_moves_too(tmp_path: Path) -> None:
     model = nn.Linear(16, 16)
     weight = model.weight

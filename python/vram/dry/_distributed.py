@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
 from vram.dry._values import warn
 
 
 @contextlib.contextmanager
-def fake_ranks(world_size: int, patches: Patches) -> Iterator[None]:
+def fake_ranks(world_size: int, patches: Patches, mode: DryMode) -> Iterator[None]:
     """Let the program initialize process groups of any backend; with more than one rank, the default one exists."""
     distributed = torch.distributed
-    if not distributed.is_available() or distributed.is_initialized():
+    if not distributed.is_available():
+        yield
+        return
+    if distributed.is_initialized():
+        _leave_out_propagation(patches, mode)
         yield
         return
     from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -26,6 +32,7 @@ def fake_ranks(world_size: int, patches: Patches) -> Iterator[None]:
 
     def init(*_arguments: Any, world_size: int = world_size, **named: Any) -> None:
         if not distributed.is_initialized():
+            _leave_out_propagation(patches, mode)
             ranks = world_size if world_size > 1 else int(os.environ.get("WORLD_SIZE", "1"))
             before(backend="fake", store=FakeStore(), rank=0, world_size=ranks, **_kept(named))
 
@@ -38,6 +45,20 @@ def fake_ranks(world_size: int, patches: Patches) -> Iterator[None]:
     finally:
         if distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+def _leave_out_propagation(patches: Patches, mode: DryMode) -> None:
+    """Count nothing while DTensors find out the shapes of results: they run operators with fake tensors of the size of all ranks."""
+    from torch.distributed.tensor._sharding_prop import ShardingPropagator
+
+    propagate = ShardingPropagator._propagate_tensor_meta_non_cached
+
+    @functools.wraps(propagate)
+    def uncounted(propagator: Any, schema: Any) -> Any:
+        with mode.uncounted():
+            return propagate(propagator, schema)
+
+    patches.put(ShardingPropagator, "_propagate_tensor_meta_non_cached", uncounted)
 
 
 class _Silent:

@@ -12,6 +12,7 @@ the program makes from nothing (weights, synthetic batches) are fake, so that no
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Iterator
@@ -124,6 +125,7 @@ class DryMode(TorchDispatchMode):
         self.values = values
         self.tape, self._kernels = tape, kernels
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
+        self._counts = True
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
         self._owners_of_one = (0, 0)
         self._device_is_hidden = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
@@ -218,8 +220,19 @@ class DryMode(TorchDispatchMode):
         self.account(func, args, kwargs, tuple(leaves(result)))
         return result
 
+    @contextlib.contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """What runs in this ``with`` block is no part of the program."""
+        before, self._counts = self._counts, False
+        try:
+            yield
+        finally:
+            self._counts = before
+
     def account(self, func: Any, args: Any, kwargs: Any, outputs: tuple[Any, ...]) -> None:
         """Put a call on the tape: its results, what its kernels allocate in addition, and its time."""
+        if not self._counts:
+            return
         on_gpu = [tensor for tensor in outputs if is_on_gpu(tensor)]
         inputs = [*leaves(args), *leaves(tuple(kwargs.values()))]
         if not on_gpu and not any(map(is_on_gpu, inputs)):

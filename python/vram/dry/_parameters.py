@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
+import copyreg
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from vram.dry._patches import Patches
 from vram.dry._storages import Storages
+
+_SWAP = torch.utils.swap_tensors
 
 
 def _swap(first: Any, second: Any) -> None:
@@ -17,6 +21,9 @@ def _swap(first: Any, second: Any) -> None:
 
     The caller keeps `second`, which has no use any more: it gives its memory up at once, as it does if parameters change in place.
     """
+    if type(first) is type(second) and copyreg._slotnames(type(first)):  # type: ignore[attr-defined]
+        _SWAP(first, second)  # DTensors, which have a fake tensor and are none
+        return
     _exchange(first, second)
     _exchange(second, torch.nn.Parameter(torch.empty(0, device="cpu"), requires_grad=False))
 
@@ -28,7 +35,7 @@ def _exchange(first: Any, second: Any) -> None:
 
 
 def put_in_place(patches: Patches, storages: Storages) -> None:
-    """Keep parameters the same objects when a module moves; follow storages that are resized in Python."""
+    """Keep parameters the same objects when a module moves or their data does; follow storages that are resized in Python."""
     apply = torch.nn.Module._apply
 
     def move(module: Any, function: Any, recurse: bool = True) -> Any:
@@ -39,6 +46,18 @@ def put_in_place(patches: Patches, storages: Storages) -> None:
         finally:
             torch.__future__.set_swap_module_params_on_conversion(before)
 
+    data: Any = torch._C.TensorBase.data
+
+    def set_data(tensor: Any, value: Any) -> None:
+        if not isinstance(value, FakeTensor) or (
+            isinstance(tensor, FakeTensor) and tensor.fake_device == value.fake_device
+        ):
+            data.__set__(tensor, value)
+            return
+        made = value.detach()
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        _swap(tensor, torch.nn.Parameter(made, tensor.requires_grad) if is_parameter else made)
+
     resize = torch.UntypedStorage.resize_
 
     def resized(storage: Any, size: Any) -> Any:
@@ -48,4 +67,5 @@ def put_in_place(patches: Patches, storages: Storages) -> None:
 
     patches.put(torch.utils, "swap_tensors", _swap)
     patches.put(torch.nn.Module, "_apply", move)
+    patches.put(torch.Tensor, "data", property(data.__get__, set_data))
     patches.put(torch.UntypedStorage, "resize_", resized)

@@ -117,7 +117,7 @@ class Session:
             stack.enter_context(mode.fakes)
             stack.enter_context(mode)
             mode.calibrate()
-            stack.enter_context(fake_ranks(self._world_size, patches))
+            stack.enter_context(fake_ranks(self._world_size, patches, mode))
             self._scopes.put_in_place(patches, tape)
             stack.callback(self._scopes.stop)
             self._stack = stack.pop_all()
