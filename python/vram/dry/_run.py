@@ -70,6 +70,10 @@ class TracedRun:
         """The most that was requested at one time outside of the steps of optimizers, which grows with the batch."""
         return self._running().peak_outside_optimizer_bytes
 
+    def knows_setting(self, name: str) -> bool:
+        """Whether the rules of kernels depend on this setting of the program."""
+        return name in self._running().kernels.constants
+
     def on_step(self, call: Callable[[int], None]) -> None:
         """Call `call` after each step of the optimizer, with the number of its steps."""
         self._running().on_step = call

@@ -32,7 +32,7 @@ def _settings() -> dict[str, Any]:
     """What kernels' memory depends on in addition to their arguments."""
     names = ("CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE")
     settings: dict[str, Any] = {name: os.environ[name] for name in names if name in os.environ}
-    settings["cudnn.benchmark"] = torch.backends.cudnn.benchmark
+    settings["cudnn_benchmark"] = torch.backends.cudnn.benchmark
     settings["allow_tf32"] = torch.backends.cuda.matmul.allow_tf32
     return settings
 
