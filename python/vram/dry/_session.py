@@ -64,6 +64,11 @@ class Session:
         return self._scopes.steps
 
     @property
+    def lacks_states(self) -> bool:
+        """Whether the optimizer's states appeared in the only step that ran."""
+        return self._scopes.steps == 1 and self._scopes.has_states
+
+    @property
     def refused_limit_bytes(self) -> int | None:
         """The limit at which a request failed; None: none failed."""
         return self._mode.tape.refused_limit_bytes
@@ -89,7 +94,9 @@ class Session:
         """Raise VramError: a recording is running, or the file cannot be written."""
         _guard_cuda()
         context_bytes = self.kernels.context_bytes + self.kernels.module_bytes
-        tape = Tape(self._path, max(0, self._gpu.total_bytes - context_bytes) if self._raise_oom else None)
+        tape = Tape(
+            self._path, max(0, self._gpu.total_bytes - context_bytes) if self._raise_oom else None, self._world_size
+        )
         with contextlib.ExitStack() as stack:
             stack.callback(tape.close)
             choices = Choices(self._gpu, self._torch_version)
