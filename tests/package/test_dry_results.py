@@ -100,6 +100,36 @@ def test_a_run_that_ends_out_of_memory_does_not_fit(tmp_path: Path) -> None:
     assert not run.fits
 
 
+def test_fits_says_what_it_is_not_about(tmp_path: Path) -> None:
+    def ends_with(error: BaseException) -> None:
+        train()
+        raise error
+
+    run = dry_run("24GiB", path=tmp_path / "dry.vtrace")
+    with pytest.raises(ZeroDivisionError), run:
+        ends_with(ZeroDivisionError())
+    with pytest.warns(UserWarning, match="ended with ZeroDivisionError"):
+        assert run.fits
+    with dry_run("24GiB", path=tmp_path / "one.vtrace") as run:
+        train(steps=1)
+    with pytest.warns(UserWarning, match="run two steps"):
+        assert run.fits
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = dry_run("24GiB", path=tmp_path / "two.vtrace")
+        with pytest.raises(SystemExit), run:
+            ends_with(SystemExit(0))
+        assert run.fits
+
+
+def test_a_gpu_that_does_not_exist(tmp_path: Path) -> None:
+    for count in (1, 2):
+        with dry_run("24GiB", path=tmp_path / "dry.vtrace", world_size=count):
+            torch.empty(8, device=f"cuda:{count - 1}")
+            with pytest.raises(RuntimeError, match=rf"{count} GPU.* no device {count}; state world_size"):
+                torch.empty(8, device=f"cuda:{count}")
+
+
 def test_what_holds_the_memory(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     modules = run.by_module()

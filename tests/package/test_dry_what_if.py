@@ -150,6 +150,91 @@ def test_models_share_categories() -> None:
         run.what_if(zero=1)
 
 
+def parallel(kind: str, width: int) -> Callable[[int], None]:
+    def really(batch: int) -> None:
+        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        model: Any = Net(width).cuda()
+        if kind == "fully_shard":
+            for part in (*model.blocks, model):
+                fully_shard(part)
+        elif kind.startswith("DistributedDataParallel"):
+            model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=kind.endswith("views"))
+        optimizer: Any = (
+            ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW)
+            if kind == "ZeroRedundancyOptimizer"
+            else torch.optim.AdamW(model.parameters())
+        )
+        while True:
+            tokens = torch.randint(0, 1000, (batch, 64)).cuda()
+            loss = functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    return really
+
+
+def without_workspaces(run: DryRun) -> int:
+    held = run.by_module().values()
+    return run.peak.requested_bytes - sum(of_module.get("workspace", 0) for of_module in held)
+
+
+@pytest.mark.parametrize(
+    ("stage", "kind", "batch", "too_high"),
+    [
+        (1, "ZeroRedundancyOptimizer", 8, 0.01),
+        (1, "ZeroRedundancyOptimizer", 1, 0.01),  # the peak is the optimizer's
+        (3, "fully_shard", 8, 0.15),
+        (3, "fully_shard", 64, 0.03),
+    ],
+)
+def test_models_of_zero_against_programs_that_share(stage: int, kind: str, batch: int, too_high: float) -> None:
+    plain = vram.predict(parallel("plain", 256), "24GiB", batch=batch)
+    modeled = without_workspaces(plain.what_if(zero=stage, world_size=4).run)
+    really = without_workspaces(vram.predict(parallel(kind, 256), "24GiB", world_size=4, batch=batch))
+    assert 0.99 * really <= modeled <= (1 + too_high) * really
+
+
+def test_gradients_as_parts_of_buckets() -> None:
+    run = vram.predict(parallel("DistributedDataParallel", 256), "24GiB", world_size=4, batch=8)
+    really = vram.predict(parallel("DistributedDataParallel, views", 256), "24GiB", world_size=4, batch=8)
+    answer = run.what_if(gradient_as_bucket_view=True)
+    assert answer.method == "dry run"
+    assert answer.peak == really.peak
+    assert answer.saved_bytes > 0
+    assert "gradient_as_bucket_view=True" in {each.change for each in run.what_ifs()}
+    with pytest.raises(VramError, match="makes no DistributedDataParallel"):
+        predicted().what_if(gradient_as_bucket_view=True)
+
+
+def test_a_change_without_a_rule_is_refused() -> None:
+    with pytest.raises(VramError, match=r"no rule .*cudnn\.benchmark"):
+        predicted().what_if(cudnn_benchmark=True)
+
+
+def test_an_error_of_one_change_leaves_the_others() -> None:
+    """Each kind of error, at each change that runs the program again."""
+    errors = [RuntimeError("shapes differ\nmore"), SystemExit(3), KeyError("x"), AssertionError()]
+    runs = []
+
+    def program(batch: int) -> None:
+        runs.append(batch)
+        if len(runs) > 1:
+            raise errors[len(runs) % len(errors)]
+        train(batch, 64)
+
+    table = vram.predict(program, "24GiB", batch=8).what_ifs(world_size=4)
+    assert {each.change for each in table} == {
+        "gradients=bf16",
+        *(f"zero={stage}, world_size=4" for stage in (1, 2, 3)),
+    }
+    assert {"checkpointing=True", "lora_rank=16", "batch=4", "optimizer=sgd"} <= set(table.impossible)
+    assert set(table.impossible.values()) == {"shapes differ", "3", "'x'", "AssertionError"}
+    assert "not possible: batch=4: " in str(table)
+
+
 def test_a_with_statement_answers_by_models_only() -> None:
     with vram.dry_run("24GiB") as run:
         model = Net(128).cuda()

@@ -38,6 +38,7 @@ class Changes:
         checkpointing: Whether each block is recomputed in backward.
         lora_rank: The rank of the adapters that are trained instead of the parameters.
         cudnn_benchmark: Whether cuDNN chooses its algorithms by measuring them.
+        gradient_as_bucket_view: Whether gradients are parts of the buckets of DistributedDataParallel, which reduces them.
     """
 
     precision: str | None = None
@@ -45,6 +46,7 @@ class Changes:
     checkpointing: bool | None = None
     lora_rank: int | None = None
     cudnn_benchmark: bool | None = None
+    gradient_as_bucket_view: bool | None = None
 
     def __post_init__(self) -> None:
         require_one_of((None, *_AUTOCAST), precision=self.precision)
@@ -78,6 +80,8 @@ class Changes:
             stack.callback(patches.undo)
             calls = _Calls()
             calls.put_in_place(patches)
+            _refuse_unknown_benchmark(self.cudnn_benchmark, run)
+            wrapped = _bucket_views(self.gradient_as_bucket_view, patches)
             if self.precision is not None:
                 stack.enter_context(_precision(self.precision, patches, calls))
             replaced = _optimizers.replace(self.optimizer, patches) if self.optimizer is not None else None
@@ -86,6 +90,10 @@ class Changes:
             yield
             if replaced is not None and not replaced:
                 raise VramError("the program made no torch.optim.Optimizer, so the optimizer cannot be changed")
+            if self.gradient_as_bucket_view is not None and not wrapped:
+                raise VramError(
+                    "the program makes no DistributedDataParallel, whose gradients could be parts of its buckets"
+                )
             if adapted is not None and not adapted:
                 raise VramError(
                     "the program trains no torch.nn.Linear that could get adapters (in front of the last one)"
@@ -95,6 +103,29 @@ class Changes:
                     "no blocks to checkpoint: no nn.ModuleList or nn.Sequential of the model has two elements of one class with layers in "
                     "them"
                 )
+
+
+def _refuse_unknown_benchmark(wanted: bool | None, run: TracedRun) -> None:
+    if wanted is not None and not run.knows_setting("cudnn_benchmark"):
+        raise VramError(
+            "no rule says what the algorithms allocate that cuDNN chooses by measuring (torch.backends.cudnn.benchmark), so this change cannot be "
+            "predicted"
+        )
+
+
+def _bucket_views(wanted: bool | None, patches: Patches) -> list[Any]:
+    """Let DistributedDataParallel have this setting. Returns what it wraps, later."""
+    parallel = nn.parallel.DistributedDataParallel
+    init, wrapped = parallel.__init__, list[Any]()
+
+    @functools.wraps(init)
+    def with_views(model: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+        wrapped.append(module)
+        init(model, module, *args, **{**kwargs, "gradient_as_bucket_view": wanted})
+
+    if wanted is not None:
+        patches.put(parallel, "__init__", with_views)
+    return wrapped
 
 
 class _Calls:

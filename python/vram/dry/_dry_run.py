@@ -42,6 +42,7 @@ class DryRun(TracedRun):
         """
         return self._explained[:most]
 
+    # size: most of it is its documentation
     def what_if(
         self,
         *,
@@ -50,6 +51,7 @@ class DryRun(TracedRun):
         checkpointing: bool | None = None,
         lora_rank: int | None = None,
         cudnn_benchmark: bool | None = None,
+        gradient_as_bucket_view: bool | None = None,
         zero: int | None = None,
         world_size: int | None = None,
         gradients: str | None = None,
@@ -58,7 +60,7 @@ class DryRun(TracedRun):
     ) -> WhatIf:
         """Predict the program with changes, which apply together. docs/dry-run.md lists how each is predicted.
 
-        The first five and sizes are another dry run of the program, for which vram.predict() must have made this one. The others are
+        The first six and sizes are another dry run of the program, for which vram.predict() must have made this one. The others are
         models on its trace.
 
         Args:
@@ -67,6 +69,7 @@ class DryRun(TracedRun):
             checkpointing: True: each block of the model is recomputed in backward.
             lora_rank: Train adapters of this rank in parallel with the linear layers.
             cudnn_benchmark: What ``torch.backends.cudnn.benchmark`` is.
+            gradient_as_bucket_view: What DistributedDataParallel gets by this name.
             zero: The stage of ZeRO (1, 2 or 3), on `world_size` GPUs.
             world_size: The number of GPUs that share with `zero`.
             gradients: "bf16".
@@ -83,6 +86,7 @@ class DryRun(TracedRun):
             checkpointing=checkpointing,
             lora_rank=lora_rank,
             cudnn_benchmark=cudnn_benchmark,
+            gradient_as_bucket_view=gradient_as_bucket_view,
         )
         of_trace = _stated(zero=zero, world_size=world_size, gradients=gradients, weights=weights)
         asked = {**of_program, **of_trace, **sizes}
@@ -111,11 +115,12 @@ class DryRun(TracedRun):
         """
         self._finished()
         found, impossible = [], {}
-        for changes in _what_if.usual(self._program.sizes if self._program else None, world_size):
+        sizes = self._program.sizes if self._program else None
+        for changes in _what_if.usual(sizes, world_size, is_parallel=self._settings.world_size > 1):
             try:
                 found.append(self.what_if(**changes))
-            except Exception as error:  # of the program, which may not allow the change
-                impossible[_what_if.name_of(changes)] = str(error).partition("\n")[0]
+            except (Exception, SystemExit) as error:  # of the program, which may not allow the change
+                impossible[_what_if.name_of(changes)] = str(error).partition("\n")[0] or type(error).__name__
         table = WhatIfs(sorted(found, key=lambda each: -each.saved_bytes))
         table.impossible = impossible
         return table

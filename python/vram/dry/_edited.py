@@ -10,7 +10,7 @@ from typing import Any
 from vram.dry import _program
 from vram.dry._placement import Placement, Segment
 
-# Bytes of a block, from its name, its category and its bytes; 0: the block is not there.
+# Bytes of a block, from its name (or its scope, without a category), its category and its bytes; 0: the block is not there.
 Resize = Callable[[str, str, int], int]
 
 
@@ -29,7 +29,8 @@ class _Trace:
         for number, event in enumerate(self._events):
             action, key = event["action"], (event["device"], event["address"])
             if action == "alloc":
-                name, category = self._names.get(number, ("", ""))
+                # What has no name of its own is in a scope of the program.
+                name, category = self._names.get(number, (event["user_metadata"] or "", ""))
                 yield from self._placed(event, self._resize(name, category, event["size_bytes"]))
             elif action in ("free_completed", "annotate"):
                 address, size_bytes = self._moved[key]

@@ -31,7 +31,7 @@ from vram.dry._kernels import Allocation, Call, Kernels
 from vram.dry._sized import SIZED
 from vram.dry._storages import Storages
 from vram.dry._tape import Tape
-from vram.dry._values import DryRunError, Values, users_line, warn
+from vram.dry._values import DryRunError, Unknown, Values, users_line, warn
 
 # Tensors on the CPU that are made from nothing are fake above this size.
 _MAX_REAL_BYTES = 256 << 10
@@ -53,6 +53,7 @@ _IN_PLACE = {
 _HANDLED = {**SIZED, **_cudnn.HANDLED}
 # Operators whose workspaces depend on the kernels that cuDNN chooses; what rules say of them is an estimate.
 _ESTIMATED = ("aten.convolution", "aten._cudnn_rnn")
+_RANGES = frozenset({_ATEN.arange.default, _ATEN.arange.start, _ATEN.arange.start_step})
 _CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy"})
 _HAS_ACCELERATOR = torch._C._accelerator_getAccelerator if hasattr(torch._C, "_accelerator_getAccelerator") else None
 
@@ -139,6 +140,7 @@ class DryMode(TorchDispatchMode):
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
         self._counts = True
         self._uses_cudnn = False
+        self._was_read = False  # a value that is not known, by the operator before
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
         self._owners_of_one = (0, 0)
         self._device_is_hidden = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
@@ -147,6 +149,9 @@ class DryMode(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default:
             return self._device_for_autograd(args[0])
+        was_read, self._was_read = self._was_read, False
+        if was_read and func in _RANGES:  # of a size that PyTorch's own code has just read
+            raise self.values.deciding(func.name())
         if any(
             not issubclass(kind, FakeTensor) and kind is not torch.Tensor and kind is not torch.nn.Parameter
             for kind in types
@@ -164,7 +169,9 @@ class DryMode(TorchDispatchMode):
         if func in _IN_PLACE and self._is_in_place(func, args):
             return self.pretend(_ATEN.view.default, (self.pretend(_IN_PLACE[func], args, kwargs), args[0].shape), {})
         if func is _ATEN._local_scalar_dense.default:
-            return self.read_item(args[0], str(func))
+            value = self.read_item(args[0], "item()")
+            self._was_read = isinstance(value, Unknown)
+            return value
         if func._schema.is_mutable and self._writes_to_real(func, args):
             return args[0]
         if torch.is_inference_mode_enabled():
@@ -221,6 +228,8 @@ class DryMode(TorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except (fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException):
+            if [str(each.type) for each in func._schema.returns] == ["bool"]:  # equal(), allclose()
+                return self.values.read(func.name(), is_floating=False)
             raise self.values.all(func.name()) from None
         except (fake_tensor.UnsupportedOperatorException, NotImplementedError) as error:
             if func._schema.is_mutable and not func._schema.returns:

@@ -1,6 +1,7 @@
 """Changes that only move bytes, as models: blocks of a trace get other sizes by their category.
 
-- ZeRO: each rank has ``1 / world_size`` of the optimizer's states (stage 1), of the gradients too (2), of the parameters too (3).
+- ZeRO: each rank has ``1 / world_size`` of the optimizer's states and of its temporaries (stage 1), of the gradients too (2), of the parameters
+  too (3).
   At stage 3 whole parameters exist for what computes: everything outside the repeated blocks, two blocks, and the gradients of one.
 - Gradients of 2 bytes for each element. Weights of linear layers of 1 byte for each element, with their scales.
 - The states of an optimizer, in the trace of a program that cannot run again.
@@ -91,6 +92,8 @@ class Model:
             return self._shared(size_bytes, 2)
         if category == "optimizer state":
             return self._shared(self._state(parameters.get(name.rpartition(".")[0]), size_bytes), 1)
+        if not category and name.partition("/")[0] == "optimizer":  # temporaries of its step
+            return self._shared(size_bytes, 1)
         return size_bytes
 
     def _shared(self, size_bytes: int, since_stage: int) -> int:

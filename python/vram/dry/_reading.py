@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+import torch.utils.dlpack
 from torch._subclasses.fake_tensor import FakeTensor
 
 from vram.dry._mode import DryMode
@@ -54,5 +56,8 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
         "tolist": values("tolist()"),
         "numpy": values("numpy()"),
         "__array__": values("numpy()"),
+        "__dlpack__": values("__dlpack__()"),
     }.items():
         patches.put(FakeTensor, name, method)
+    patches.put(torch.utils.dlpack, "to_dlpack", lambda tensor: tensor.__dlpack__())
+    patches.put(torch, "save", lambda *_arguments, **_named: warn("a dry run saves nothing: torch.save() is left out"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class TracedRun:
         self._settings = settings
         self._path = path or self._temporary()
         self._ran_out = False
+        self._error: str | None = None  # that the program ended with, if it is another one
         self._session: Session | None = None
         self._is_done = False
         self._parameters: dict[str, Parameter] = {}
@@ -75,6 +77,10 @@ class TracedRun:
         """The operators whose workspaces are estimated, with the line that used each first: convolutions and recurrent layers."""
         return dict(self._running().estimated_operators)
 
+    def knows_setting(self, name: str) -> bool:
+        """Whether the rules of kernels depend on this setting of the program."""
+        return name in self._running().kernels.constants
+
     def on_step(self, call: Callable[[int], None]) -> None:
         """Call `call` after each step of the optimizer, with the number of its steps."""
         self._running().on_step = call
@@ -101,6 +107,16 @@ class TracedRun:
     def fits(self) -> DryRunFits:
         """Whether the program fits on the GPU. "Yes" leaves a margin for the error of the prediction."""
         needed = self._replayed["min_capacity_bytes"] + self._running().outside_bytes
+        if self._error is not None:
+            warnings.warn(
+                f"the program ended with {self._error}, so the results are about what ran until then", stacklevel=3
+            )
+        elif self._running().lacks_states:
+            warnings.warn(
+                "the optimizer stepped once, and its states exist from then on; what they add to forward and backward is not predicted: run two "
+                "steps",
+                stacklevel=3,
+            )
         if self._ran_out:
             return DryRunFits(0.0, needed, self._settings.gpu.total_bytes)
         return fits_on(self._settings.gpu, needed)
@@ -130,7 +146,8 @@ class TracedRun:
     def _with_other_blocks(self: Run, resize: _edited.Resize, extra_bytes: int) -> Run:
         """Return the results of this run with other sizes of blocks, and a block that is there all the time."""
         other = self._another()
-        other._session, other._is_done, other._ran_out = self._session, self._is_done, self._ran_out
+        other._session, other._is_done = self._session, self._is_done
+        other._ran_out, other._error = self._ran_out, self._error
         other._parameters = self._parameters
         other._path = other._path.with_suffix(".jsonl")
         _edited.write(self._path, other._path, resize, extra_bytes)
@@ -182,6 +199,8 @@ class TracedRun:
         session.leave()
         self._is_done = True
         self._ran_out = kind is not None and kind.__name__ == "OutOfMemoryError"
+        if kind is not None and not self._ran_out and not (isinstance(error, SystemExit) and not error.code):
+            self._error = kind.__name__
 
     def __str__(self) -> str:
         if not self._is_done:

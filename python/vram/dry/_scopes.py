@@ -40,6 +40,7 @@ class Scopes:
         self._optimizers: dict[int, WatchedOptimizer] = {}
         self._first: int | None = None
         self.steps = 0
+        self.has_states = False  # of the optimizer that stepped first
         self._has_begun = self._is_marked_by_program = False
         self._mark = _marks.step
 
@@ -116,6 +117,7 @@ class Scopes:
         self._tape.is_in_optimizer = False
         if id(optimizer) == self._first:
             self.steps += 1
+            self.has_states = bool(optimizer.state)
             if not self._is_marked_by_program:
                 self._mark()
             self._after_step(self.steps)

@@ -32,7 +32,7 @@ def _settings() -> dict[str, Any]:
     """What kernels' memory depends on in addition to their arguments."""
     names = ("CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE")
     settings: dict[str, Any] = {name: os.environ[name] for name in names if name in os.environ}
-    settings["cudnn.benchmark"] = torch.backends.cudnn.benchmark
+    settings["cudnn_benchmark"] = torch.backends.cudnn.benchmark
     settings["allow_tf32"] = torch.backends.cuda.matmul.allow_tf32
     return settings
 
@@ -62,6 +62,11 @@ class Session:
     @property
     def steps(self) -> int:
         return self._scopes.steps
+
+    @property
+    def lacks_states(self) -> bool:
+        """Whether the optimizer's states appeared in the only step that ran."""
+        return self._scopes.steps == 1 and self._scopes.has_states
 
     @property
     def refused_limit_bytes(self) -> int | None:
@@ -97,7 +102,9 @@ class Session:
         """Raise VramError: a recording is running, or the file cannot be written."""
         _guard_cuda()
         context_bytes = self.kernels.outside_bytes(cublas_handles=2, uses_cudnn=True)  # before the program is known
-        tape = Tape(self._path, max(0, self._gpu.total_bytes - context_bytes) if self._raise_oom else None)
+        tape = Tape(
+            self._path, max(0, self._gpu.total_bytes - context_bytes) if self._raise_oom else None, self._world_size
+        )
         with contextlib.ExitStack() as stack:
             stack.callback(tape.close)
             choices = Choices(self._gpu, self._torch_version)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 _ATEN = torch.ops.aten
 Sized = Callable[[Any, Any, Any, Any, Any], Any]
@@ -48,7 +49,9 @@ def _index(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
         return mode.pretend(func, args, kwargs)
     positions: list[Any] = []
     for index in indices:
-        if _is_mask(index):
+        if _is_mask(index) and not isinstance(index, FakeTensor):  # on the CPU, with values
+            positions.extend(mode.compute(torch.nonzero, (index,), {"as_tuple": True}))
+        elif _is_mask(index):
             found = _nonzero(mode, values, _ATEN.nonzero.default, (index,), {})
             positions.extend(found.select(1, dimension) for dimension in range(index.dim()))
         else:
@@ -74,8 +77,10 @@ def _repeat_interleave(mode: Any, values: Any, func: Any, args: Any, kwargs: Any
     return _made(mode, func, args, kwargs, _empty(args[0], size))
 
 
-def _pack(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
-    """The lengths of sequences are on the CPU, where they have values."""
+def _pack(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """The lengths of sequences are on the CPU, where they have values, unless they come from the GPU."""
+    if isinstance(args[1], FakeTensor):
+        raise values.all(func.name())
     tensor, lengths = args[0], mode.compute(torch.Tensor.tolist, args[1:2], {})
     steps = [sum(length > step for length in lengths) for step in range(max(lengths))]
     data = torch.empty((sum(lengths), *tensor.shape[2:]), dtype=tensor.dtype, device=tensor.device)

@@ -33,10 +33,12 @@ class Tape:
 
     Args:
         limit_bytes: What the allocator may reserve of each device; None: anything.
+        devices: The number of devices.
     """
 
-    def __init__(self, path: Path, limit_bytes: int | None = None) -> None:
+    def __init__(self, path: Path, limit_bytes: int | None = None, devices: int = 1) -> None:
         self.path = path
+        self._devices = devices
         self.limit_bytes = limit_bytes
         self.refused_limit_bytes: int | None = None  # the limit at which a request failed
         self.is_in_optimizer = False
@@ -65,8 +67,16 @@ class Tape:
             self._record_time(self._began_ns + passed_ns)
 
     def placement(self, device: int) -> Placement:
-        """Return where the blocks of a device lie."""
+        """Return where the blocks of a device lie.
+
+        Raises:
+            RuntimeError: There is no such device.
+        """
         if device not in self._placements:
+            if device >= self._devices:
+                raise RuntimeError(
+                    f"a dry run of {self._devices} GPU(s) has no device {device}; state world_size, or use device 0"
+                )
             taken, returned = (
                 partial(self._segment, kind, device) for kind in (EVENT_SEGMENT_ALLOC, EVENT_SEGMENT_FREE)
             )

@@ -65,14 +65,14 @@ class Unknown(float):
 
     def __round__(self, digits: int | None = None) -> Any:  # type: ignore[override]
         if digits is None:
-            raise _decides("int()")
+            raise _decides("int()", "128")
         return self
 
 
-def _decides(what: str) -> DryRunError:
+def _decides(what: str, example: str = "0.5") -> DryRunError:
     return DryRunError(
         f"{users_line()}: {what} of a value that was read from a tensor: the program decides by a value that a dry run "
-        f"does not compute; {_ways_out('0.5')}"
+        f"does not compute; {_ways_out(example)}"
     )
 
 
@@ -105,7 +105,7 @@ def _calculating(name: str) -> Any:
 
 def _deciding(name: str) -> Any:
     def decide(_self: Unknown, *_others: Any) -> Any:
-        raise _decides(f"{name.strip('_')}()")
+        raise _decides(f"{name.strip('_')}()", "128" if name in ("__int__", "__trunc__") else "0.5")
 
     return decide
 
@@ -205,6 +205,10 @@ class Values:
                 f"{users_line()}: expected a size from 0 to {largest} for {operator}, found {value!r} in assume"
             )
         return round(value * largest) if isinstance(value, float) else value
+
+    def deciding(self, operator: str) -> DryRunError:
+        """Return the error of an operator whose result has a size that was read from a tensor."""
+        return _decides(operator, "128")
 
     def all(self, operator: str) -> DryRunError:
         """Return the error of an operator that reads all values of a tensor."""

@@ -19,8 +19,10 @@ _COSTS = {
     "lora_rank": "only adapters are trained",
     "cudnn_benchmark=True": "the first steps are slower",
     "cudnn_benchmark=False": "convolutions may be slower",
-    "zero=1": "{world_size} GPUs; communicates as much as data parallelism",
-    "zero=2": "{world_size} GPUs; communicates as much as data parallelism",
+    "gradient_as_bucket_view=True": "none but memory",
+    "gradient_as_bucket_view=False": "none but memory",
+    "zero=1": "{world_size} GPUs; communicates as much as data parallelism (all-reduces gradients)",
+    "zero=2": "{world_size} GPUs; communicates as much as data parallelism (reduces gradients to their rank)",
     "zero=3": "{world_size} GPUs; communicates 1.5 times as much as data parallelism",
     "gradients=bf16": "gradients round to 8 bits",
     "weights=int8": "frozen weights round to 8 bits",
@@ -48,12 +50,13 @@ def _cost(name: str, value: Any, changes: Mapping[str, Any], sizes: Mapping[str,
     return f"{name} of {value} instead of {sizes[name]}" if text is None else text.format(**changes)
 
 
-def usual(sizes: Mapping[str, int] | None, world_size: int) -> Iterator[dict[str, Any]]:
+def usual(sizes: Mapping[str, int] | None, world_size: int, *, is_parallel: bool = False) -> Iterator[dict[str, Any]]:
     """Yield the usual changes.
 
     Args:
         sizes: Of the program; None: it cannot run again.
         world_size: The number of GPUs for ZeRO.
+        is_parallel: Whether the program runs on several ranks.
     """
     if sizes is not None:
         for precision in ("bf16", "full-bf16"):
@@ -63,7 +66,8 @@ def usual(sizes: Mapping[str, int] | None, world_size: int) -> Iterator[dict[str
         yield {"checkpointing": True}
         yield {"precision": "bf16", "checkpointing": True}
         yield {"lora_rank": 16}
-        yield {"cudnn_benchmark": True}
+        if is_parallel:
+            yield {"gradient_as_bucket_view": True}
         for name, size in sizes.items():
             if size > 1:
                 yield {name: size // 2}

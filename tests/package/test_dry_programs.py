@@ -1,0 +1,138 @@
+"""What programs do with values of the GPU: each gets an error that names the operator and the line and how to continue, or a right answer."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from vram.dry import dry_run
+from vram.dry._values import DryRunError
+
+HERE = Path(__file__).name
+F = nn.functional
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def clipped(x: Any) -> Any:
+    parameter = nn.Parameter(torch.zeros_like(x))
+    parameter.grad = x
+    return nn.utils.clip_grad_norm_([parameter], 1.0, error_if_nonfinite=True)
+
+
+def packed(x: Any) -> Any:
+    return nn.utils.rnn.pack_padded_sequence(x[None], x[:1, 0].long().cpu(), batch_first=True)
+
+
+# The program, what its error names, and what to assume so that it runs; None: nothing can be assumed for it.
+PROGRAMS: dict[str, tuple[Callable[[Any], Any], str, Any]] = {
+    "item() compared": (lambda x: x.mean().item() < 0.5, "lt()", 0.25),
+    "item() as a size": (lambda x: torch.zeros(x.long().max().item(), device="cuda"), "item()", 3),
+    "int() as a size": (lambda x: torch.zeros(int(x.max()), device="cuda"), "int()", 3),
+    "if tensor": (lambda x: 1 if x.mean() > 0 else 2, "item()", True),
+    "assert not isnan": (lambda x: 1 if torch.isnan(x).any() else 2, "item()", False),
+    "max() of Python": (lambda x: max([x.mean(), x.sum()]), "item()", True),
+    "in": (lambda x: 3 in x, "item()", True),
+    "range()": (lambda x: list(range(x.long().max())), "item()", 2),
+    "an index of a list": (lambda x: [1, 2, 3][x.long().max()], "item()", 2),
+    "a slice": (lambda x: x[: x.long().max()], "item()", 2),
+    "arange()": (lambda x: torch.arange(x.max(), device="cuda"), "aten::arange", 4),
+    "equal()": (lambda x: torch.equal(x, x + 1), "aten::equal", True),
+    "allclose()": (lambda x: torch.allclose(x, x + 1), "aten::allclose", True),
+    "clip_grad_norm_()": (clipped, "item()", False),
+    "one_hot() without classes": (lambda x: F.one_hot(x.long()), "item()", 4),
+    "a mask that reads": (lambda x: x[x > 0], "aten::nonzero", 7),
+    "a mask that changes": (lambda x: x.__setitem__(x > 0, x[x > 0] * 2), "aten::nonzero", 7),
+    "where()": (lambda x: torch.where(x > 0), "aten::nonzero", 7),
+    "masked_select()": (lambda x: x.masked_select(x > 0), "aten::masked_select", 7),
+    "unique()": (lambda x: torch.unique(x), "aten::_unique2", 7),
+    "repeat_interleave()": (
+        lambda x: torch.repeat_interleave(x, torch.ones(8, dtype=torch.long, device="cuda"), dim=0),
+        "aten::repeat_interleave",
+        12,
+    ),
+    "tolist()": (lambda x: x.tolist(), "tolist()", None),
+    "numpy()": (lambda x: x.detach().cpu().numpy(), "numpy()", None),
+    "split by values": (lambda x: torch.split(x, x[:, 0].long().tolist()), "tolist()", None),
+    "bincount()": (lambda x: torch.bincount(x.long().flatten()), "aten::bincount", None),
+    "lengths of sequences": (packed, "aten::_pack_padded_sequence", None),
+    "dlpack": (lambda x: torch.utils.dlpack.from_dlpack(x), "__dlpack__()", None),
+    "nested tensors": (lambda x: torch.nested.nested_tensor([x, x[:2]]), "aten::_nested_tensor_from_tensor_list", None),
+    "sparse tensors": (lambda x: x.to_sparse(), "aten::_to_sparse", None),
+    "an operator without a fake kernel": (
+        lambda x: torch.ops.vram_programs.unheard_of(x),
+        "vram_programs::unheard_of",
+        None,
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def operator_without_a_fake_kernel() -> Iterator[None]:
+    with torch.library._scoped_library("vram_programs", "FRAGMENT") as library:
+        library.define("unheard_of(Tensor x) -> Tensor")
+        library.impl("unheard_of", lambda x: x.clone(), "CPU")
+        yield
+
+
+@pytest.mark.parametrize(("program", "operator", "value"), PROGRAMS.values(), ids=PROGRAMS)
+def test_programs_that_need_values(program: Callable[[Any], Any], operator: str, value: Any, tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        x = torch.randn(8, 5, device="cuda")
+        with pytest.raises(DryRunError) as error:
+            program(x)
+        text = str(error.value)
+        line = text.split(": ")[0]
+        assert Path(line.rpartition(":")[0]).name == HERE, "the line of the program"
+        assert operator in text
+        if value is None:
+            assert "leave the" in text
+            return
+        assert f"assume={{'{HERE}:" in text
+        assert "with run.assume(" in text
+        with run.assume(value):
+            program(x)
+
+
+def test_every_operator_and_line_is_named_where_it_is(tmp_path: Path) -> None:
+    def reads(x: Any) -> Any:
+        y = x + 1
+        return y.sum() > 0 and y  # the line with bool()
+
+    with dry_run(path=tmp_path / "dry.vtrace"), pytest.raises(DryRunError) as error:
+        reads(torch.ones(3, device="cuda"))
+    assert f"{HERE}:{reads.__code__.co_firstlineno + 2}: " in str(error.value)
+
+
+def test_what_needs_no_values(tmp_path: Path) -> None:
+    """Printing, logging, masks that only write a number, and sizes of the CPU."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        x = torch.randn(8, 5, device="cuda")
+        assert f"{x.mean():.3f} {x.mean().item()}" == "unknown unknown"
+        assert "FakeTensor" in str(x)
+        x[x > 0] = 0.0
+        x[torch.tensor([True] * 4 + [False] * 4)] += 1
+        assert F.one_hot(x.long(), 10).shape == (8, 5, 10)
+        assert [row.shape for row in x] == [(5,)] * 8
+        assert torch.arange(torch.tensor(4).item(), device="cuda").shape == (4,)
+        assert torch.equal(torch.ones(2), torch.ones(2))
+
+
+def test_nothing_is_saved(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    save = torch.save
+    with warnings.catch_warnings(record=True) as warned, dry_run(path=tmp_path / "dry.vtrace"):
+        warnings.simplefilter("always")
+        torch.save(nn.Linear(4, 4).cuda().state_dict(), file)
+    assert any("saves nothing" in str(each.message) for each in warned)
+    assert not file.getvalue()
+    assert torch.save is save
