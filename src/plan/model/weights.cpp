@@ -1,0 +1,121 @@
+#include "plan/model/weights.hpp"
+
+#include <utility>
+
+namespace vram::plan {
+namespace {
+
+void add_all(std::vector<Weight>& weights, std::vector<Weight> more) {
+  for (Weight& each : more) weights.push_back(std::move(each));
+}
+
+void add_attention(std::vector<Weight>& weights, const Block& block) {
+  const Attention& attention = block.attention;
+  const auto input = [&](const char* name, uint64_t outputs) {
+    add_linear(weights, name,
+               {.outputs = outputs, .inputs = block.hidden, .has_bias = attention.has_input_bias});
+  };
+  if (attention.is_fused) {
+    input("qkv", attention.query_width() + 2 * attention.kv_width());
+  } else {
+    input("q", attention.query_width());
+    input("k", attention.kv_width());
+    input("v", attention.kv_width());
+  }
+  add_linear(weights, "o",
+             {.outputs = block.hidden,
+              .inputs = attention.query_width(),
+              .has_bias = attention.has_output_bias,
+              .divides_outputs = false});
+  if (attention.has_head_norm) {
+    add_all(weights, weights_of(Norm{}, attention.head_dim, "q_norm"));
+    add_all(weights, weights_of(Norm{}, attention.head_dim, "k_norm"));
+  }
+}
+
+void add_mlp(std::vector<Weight>& weights, const Mlp& mlp, uint64_t hidden) {
+  const auto input = [&](const char* name, uint64_t outputs) {
+    add_linear(weights, name, {.outputs = outputs, .inputs = hidden, .has_bias = mlp.has_bias});
+  };
+  if (mlp.inner == 0) return;
+  if (mlp.is_gated && mlp.is_fused) {
+    input("gate_up", 2 * mlp.inner);
+  } else {
+    if (mlp.is_gated) input("gate", mlp.inner);
+    input("up", mlp.inner);
+  }
+  add_linear(
+      weights, "down",
+      {.outputs = hidden, .inputs = mlp.inner, .has_bias = mlp.has_bias, .divides_outputs = false});
+}
+
+void add_experts(std::vector<Weight>& weights, const Experts& experts, uint64_t hidden) {
+  weights.push_back({.name = "router", .outputs = experts.count, .inputs = hidden});
+  weights.push_back({.name = "experts.gate_up",
+                     .outputs = 2 * experts.inner,
+                     .inputs = hidden,
+                     .copies = experts.count,
+                     .is_split = true});
+  weights.push_back({.name = "experts.down",
+                     .outputs = hidden,
+                     .inputs = experts.inner,
+                     .copies = experts.count,
+                     .is_split = true});
+  if (experts.has_shared_gate)
+    weights.push_back({.name = "shared_gate", .outputs = 1, .inputs = hidden});
+}
+
+}  // namespace
+
+std::vector<Weight> weights_of(const Norm& norm, uint64_t width, std::string name) {
+  std::vector<Weight> weights;
+  if (norm.has_weight)
+    weights.push_back({.name = name, .kind = WeightKind::kVector, .outputs = width});
+  if (norm.has_bias)
+    weights.push_back({.name = name + ".bias", .kind = WeightKind::kVector, .outputs = width});
+  return weights;
+}
+
+void add_linear(std::vector<Weight>& weights, const std::string& name, const Linear& linear) {
+  weights.push_back(
+      {.name = name, .outputs = linear.outputs, .inputs = linear.inputs, .is_split = true});
+  if (!linear.has_bias) return;
+  weights.push_back({.name = name + ".bias",
+                     .kind = WeightKind::kVector,
+                     .outputs = linear.outputs,
+                     .is_split = linear.divides_outputs});
+}
+
+std::vector<Weight> weights_of(const Block& block) {
+  std::vector<Weight> weights;
+  for (uint64_t i = 0; i < block.norm_count; ++i)
+    add_all(weights, weights_of(block.norm, block.hidden, "norm"));
+  add_attention(weights, block);
+  add_mlp(weights, block.mlp, block.hidden);
+  if (block.experts) add_experts(weights, *block.experts, block.hidden);
+  return weights;
+}
+
+uint64_t count_of(std::span<const Weight> weights) {
+  uint64_t count = 0;
+  for (const Weight& each : weights) count += each.count();
+  return count;
+}
+
+uint64_t parameter_count(const Architecture& model) {
+  uint64_t count = count_of(model.embedding) + count_of(model.final_norm) + count_of(model.head);
+  for (const Block& each : model.blocks) count += count_of(weights_of(each));
+  return count;
+}
+
+uint64_t active_parameter_count(const Architecture& model) {
+  uint64_t unused = 0;
+  for (const Block& each : model.blocks) {
+    if (!each.experts) continue;
+    const uint64_t expert = 3 * each.experts->inner * each.hidden;
+    unused += (each.experts->count - each.experts->active) * expert;
+  }
+  return parameter_count(model) - unused;
+}
+
+}  // namespace vram::plan

@@ -1,0 +1,33 @@
+// The weights of an architecture. Their number is exactly Transformers' own.
+#pragma once
+
+#include "plan/model/architecture.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vram::plan {
+
+[[nodiscard]] std::vector<Weight> weights_of(const Block& block);
+
+// The weight and bias that `norm` has for this width.
+[[nodiscard]] std::vector<Weight> weights_of(const Norm& norm, uint64_t width, std::string name);
+
+// A linear layer with its bias, if it has one. `is_split`: tensor parallelism divides the matrix.
+// It divides the bias too if it divides the outputs.
+struct Linear {
+  uint64_t outputs = 1;
+  uint64_t inputs = 1;
+  bool has_bias = false;
+  bool divides_outputs = true;
+};
+void add_linear(std::vector<Weight>& weights, const std::string& name, const Linear& linear);
+
+[[nodiscard]] uint64_t count_of(std::span<const Weight> weights);
+// Each parameter once, so a tied matrix counts as the embedding's.
+[[nodiscard]] uint64_t parameter_count(const Architecture& model);
+// Those that a token uses: of experts, the active ones.
+[[nodiscard]] uint64_t active_parameter_count(const Architecture& model);
+
+}  // namespace vram::plan
