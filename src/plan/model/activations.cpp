@@ -64,11 +64,25 @@ void add_head_norm(Collector& kept, const Norm& norm, const char* what, uint64_t
                        true);
 }
 
-void add_attention(Collector& kept, const Block& block) {
+// PyTorch has no kernel for grouped heads in fp32, so it computes the scores as a tensor.
+bool has_scores(const Attention& attention, uint64_t number) {
+  const bool is_grouped = attention.kv_heads < attention.heads && !attention.repeats_keys;
+  return attention.is_eager || (number == kFloatBytes && is_grouped);
+}
+
+// Bytes for each head and each pair of tokens: the limited scores, their softmax in fp32, and that
+// in the type of the values. PyTorch's own attention keeps the softmax only.
+uint64_t score_bytes(const Attention& attention, uint64_t number) {
+  if (!attention.is_eager) return kFloatBytes;
+  return number == kFloatBytes ? 2 * kFloatBytes : 2 * number + kFloatBytes;
+}
+
+void add_attention(Collector& kept, const Block& block, uint64_t sequence) {
   const Attention& attention = block.attention;
   const uint64_t number = kept.bytes().compute;
   const uint64_t queries = attention.query_width();
-  const uint64_t keys = attention.repeats_keys ? queries : attention.kv_width();
+  const bool repeats = attention.repeats_keys || has_scores(attention, number);
+  const uint64_t keys = repeats ? queries : attention.kv_width();
   if (attention.has_head_norm) {
     add_head_norm(kept, block.norm, "query norm", queries, attention.heads);
     add_head_norm(kept, block.norm, "key norm", attention.kv_width(), attention.kv_heads);
@@ -82,7 +96,15 @@ void add_attention(Collector& kept, const Block& block) {
   }
   if (!views_fused) kept.add("values", keys * number, true);
   kept.add("attention output", queries * number, true);
-  kept.add("attention statistics", attention.heads * kFloatBytes, true);
+  // Flash attention, which does not exist in fp32, returns the order of its input.
+  if (attention.copies_output && number < kFloatBytes)
+    kept.add_for_weights("a copy of it", queries * number, true);
+  if (has_scores(attention, number)) {
+    const uint64_t pairs = attention.heads * sequence;
+    kept.add("attention scores", pairs * score_bytes(attention, number), true);
+  } else {
+    kept.add("attention statistics", attention.heads * kFloatBytes, true);
+  }
 }
 
 void add_activation(Collector& kept, const Mlp& mlp) {
@@ -103,7 +125,7 @@ void add_activation(Collector& kept, const Mlp& mlp) {
   }
 }
 
-void add_mlp(Collector& kept, const Mlp& mlp) {
+void add_dense(Collector& kept, const Mlp& mlp) {
   if (mlp.inner == 0) return;
   const uint64_t bytes = mlp.inner * kept.bytes().compute;
   add_activation(kept, mlp);
@@ -134,11 +156,28 @@ uint64_t mlp_readers(const Block& block) {
   return dense + (block.experts ? 1 : 0);
 }
 
-void add_norms(Collector& kept, const Block& block) {
-  for (uint64_t i = 0; i < block.norm_count; ++i) {
+void add_norms(Collector& kept, const Block& block, uint64_t first, uint64_t last) {
+  for (uint64_t i = first; i < last; ++i) {
     const bool shares_input = i > 0 && block.is_parallel;
     kept.add_norm(block.norm, fmt::format("norm {}", i + 1), block.hidden, shares_input);
   }
+}
+
+// Whether attention and MLP read the output of the same norm.
+bool reads_one(const Block& block) { return block.is_parallel && block.norm_count == 1; }
+
+void add_mlp(Collector& kept, const Block& block) {
+  if (!reads_one(block)) kept.add_linear_input("MLP input", block.hidden, mlp_readers(block));
+  add_dense(kept, block.mlp);
+  if (block.experts) add_experts(kept, *block.experts, block.hidden);
+}
+
+// By the MLP alone, with its norms.
+std::vector<Kept> kept_by_mlp(const Block& block, const Task& task) {
+  Collector kept(task);
+  add_norms(kept, block, (block.norm_count + 1) / 2, block.norm_count);
+  add_mlp(kept, block);
+  return kept.finish();
 }
 
 // The largest width of a token inside an MLP of the block.
@@ -165,14 +204,11 @@ NumberBytes number_bytes(Precision precision) {
 
 std::vector<Kept> kept_by(const Block& block, const Task& task) {
   Collector kept(task);
-  add_norms(kept, block);
-  const bool reads_one = block.is_parallel && block.norm_count == 1;
+  add_norms(kept, block, 0, block.norm_count);
   kept.add_linear_input("attention input", block.hidden,
-                        attention_readers(block) + (reads_one ? mlp_readers(block) : 0));
-  add_attention(kept, block);
-  if (!reads_one) kept.add_linear_input("MLP input", block.hidden, mlp_readers(block));
-  add_mlp(kept, block.mlp);
-  if (block.experts) add_experts(kept, *block.experts, block.hidden);
+                        attention_readers(block) + (reads_one(block) ? mlp_readers(block) : 0));
+  add_attention(kept, block, task.sequence);
+  add_mlp(kept, block);
   if (block.has_dropout) kept.add_dropout("dropout", 2 * block.hidden);
   if (task.use == Use::kLora) kept.add("adapters", adapter_activation_bytes(block, task));
   return kept.finish();
@@ -209,7 +245,13 @@ uint64_t backward_bytes(const Block& block, const Task& task, uint64_t tensor) {
   const NumberBytes bytes = number_bytes(task.precision);
   const uint64_t inner = inner_width(block, tensor) * bytes.compute;
   const uint64_t gradients = block.mlp.is_gated || block.experts ? 3 : 2;
-  return 2 * block.hidden * bytes.residual + gradients * inner;
+  const uint64_t mlp = 2 * block.hidden * bytes.residual + gradients * inner;
+  if (!has_scores(block.attention, bytes.compute)) return mlp;
+  // The gradients of scores, also in fp32. What the MLP kept is free then.
+  const uint64_t scores =
+      divided(block.attention.heads, tensor) * task.sequence * (bytes.compute + kFloatBytes);
+  const uint64_t freed = bytes_of(kept_by_mlp(block, task), tensor);
+  return std::max(mlp, scores - std::min(scores, freed));
 }
 
 uint64_t forward_bytes(const Block& block, const Task& task, uint64_t tensor) {

@@ -40,10 +40,12 @@ struct Attention {
   bool is_fused = false;  // one weight for queries, keys and values
   bool has_input_bias = false;
   bool has_output_bias = false;
-  bool has_rotation = true;          // of positions, which makes new queries and keys
-  bool has_head_norm = false;        // an RMS norm of each query's and each key's head
-  bool copies_values = false;        // out of the fused weight's output, not a view of it
-  bool repeats_keys = false;         // copies keys and values for each query's head
+  bool has_rotation = true;    // of positions, which makes new queries and keys
+  bool has_head_norm = false;  // an RMS norm of each query's and each key's head
+  bool copies_values = false;  // out of the fused weight's output, not a view of it
+  bool copies_output = false;  // into the order of the next layer, since the rotation changes it
+  bool is_eager = false;       // computes the scores of all tokens as a tensor, with limits (tanh)
+  bool repeats_keys = false;   // copies keys and values for each query's head
   std::optional<uint64_t> window{};  // tokens that are attended to and cached; none: all
 
   [[nodiscard]] uint64_t query_width() const { return heads * head_dim; }

@@ -68,7 +68,7 @@ void gpt_neox(Config& config, Architecture& model) {
   set_biases(model, has_bias, has_bias, true);
   const bool is_parallel = config.flag("use_parallel_residual", true);
   each_block(model, [&](Block& block, size_t) {
-    block.attention.is_fused = true;
+    block.attention.is_fused = block.attention.copies_output = true;
     block.is_parallel = is_parallel;
   });
   set_dropout(model, config.is_above_zero("hidden_dropout", 0));
@@ -77,7 +77,7 @@ void gpt_neox(Config& config, Architecture& model) {
   model.names = {{"gpt_neox.embed_in", "gpt_neox.emb_dropout"},
                  "gpt_neox.layers",
                  {"gpt_neox.final_layer_norm", "gpt_neox.rotary_emb"},
-                 "embed_out"};
+                 "lm_head"};
 }
 
 void opt(Config& config, Architecture& model) {
@@ -114,6 +114,7 @@ void phi(Config& config, Architecture& model) {
           read_activation(config, "hidden_act", "gelu_new"));
   set_biases(model, true, true, true);
   each_block(model, [](Block& block, size_t) {
+    block.attention.copies_output = true;
     block.norm_count = 1;
     block.is_parallel = true;
   });

@@ -66,6 +66,21 @@ TEST(ModelMemory, OfALlamaLayerKeepsWhatTheFormulaSays) {
             2 * (8 * hidden + 4) + 4 * 2 * hidden + 4 * 32 + 4 * 2 * inner);
 }
 
+TEST(ModelMemory, OfAttentionWithScoresGrowsWithTheSquareOfTheSequence) {
+  const auto scores = [](const char* name, Precision precision) {
+    const Block block = read_model(name).blocks.front();
+    const auto kept = [&](uint64_t sequence) {
+      return bytes_of(kept_by(block, {.precision = precision, .sequence = sequence}));
+    };
+    return (kept(2048) - kept(1024)) / 1024 / block.attention.heads;  // for each pair of tokens
+  };
+  EXPECT_EQ(scores("gemma2-9b", Precision::kBf16), 8u);  // limited, in fp32, in bf16
+  EXPECT_EQ(scores("gemma2-9b", Precision::kFp32), 8u);
+  EXPECT_EQ(scores("llama-70b", Precision::kFp32), 4u);  // grouped heads in fp32
+  EXPECT_EQ(scores("llama-70b", Precision::kBf16), 0u);
+  EXPECT_EQ(scores("llama-7b", Precision::kFp32), 0u);
+}
+
 TEST(ModelMemory, OfCheckpointsKeepsTheInputsAndOneLayer) {
   const Architecture model = read_model("llama-7b");
   Task task = {.batch = 2, .sequence = 4096};

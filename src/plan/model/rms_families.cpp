@@ -156,6 +156,7 @@ void gemma(Config& config, Architecture& model) {
 
 void gemma2(Config& config, Architecture& model) {
   gemma_with_post_norms(config, model, 30);
+  each_block(model, [](Block& block, size_t) { block.attention.is_eager = true; });
   set_windows(config, model, [](size_t i) { return i % 2 == 0; }, kDefaultWindow);
 }
 
@@ -171,6 +172,7 @@ void phi3(Config& config, Architecture& model) {
   const bool has_dropout = config.is_above_zero("resid_pdrop", 0);
   each_block(model, [&](Block& block, size_t) {
     block.attention.is_fused = block.mlp.is_fused = true;
+    block.attention.copies_output = true;
     block.has_dropout = has_dropout;
   });
   set_windows(config, model, kEvery);
