@@ -2,8 +2,10 @@
 
     python bench/prediction/peaks.py MEASURED OUT.csv [--capacities FOLDER] [--half choose|prove] [--only NAME…] [--gpu H200]
 
-MEASURED is a folder that measure.py wrote, FOLDER one of capacities.py. Each dry run has a process of its own, one at a time; its trace is replayed with each allocator. The choices of kernels are those of the
-PyTorch that was measured. A program whose dry run fails has the error in place of figures, and the script ends with 1.
+MEASURED is a folder that measure.py wrote, FOLDER one of capacities.py. "outside" is what the device has in use besides PyTorch's segments; it
+is compared for programs in the folder `alone` in MEASURED or next to it. Each dry run has a process of its own, one at a time; its trace is
+replayed with each allocator. The choices of kernels are those of the PyTorch that was measured. A program whose dry run fails has the error in
+place of figures, and the script ends with 1.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from processes import run_forked
 
 COLUMNS = ["program", "half", "allocator", "recorded_peak_bytes", "predicted_peak_bytes", "error_percent", "recorded_reserved_bytes",
            "predicted_reserved_bytes", "reserved_error_percent", "recorded_least_bytes", "predicted_least_bytes", "least_error_percent",
-           "unknown_operators", "error"]  # fmt: skip
+           "recorded_outside_bytes", "predicted_outside_bytes", "outside_error_percent", "unknown_operators", "error"]  # fmt: skip
 
 
 def percent(predicted: int, recorded: int) -> str:
@@ -53,7 +55,7 @@ def predict(program: Any, gpu: str, torch_version: str, out: Path) -> None:
                 for _ in range(STEPS):
                     step()
                 del step
-        found["unknown"] = " ".join(run.unknown_operators)
+        found |= {"unknown": " ".join(run.unknown_operators), "outside": run._running().outside_bytes}
         for allocator, settings in ALLOCATORS.items():
             name = f"torch:{settings.replace(':', '=')}".rstrip(":")
             replayed = _program.replay(run.trace_path, name, finds_capacity=True)
@@ -72,6 +74,17 @@ def least(capacities: Path | None, allocator: str, program: str) -> int | None:
     with lzma.open(path) as file:
         found = json.load(file)
     return int(found["fits_bytes"]) if found["trials"] else None
+
+
+def outside(measured: Path, allocator: str, program: str) -> int | None:
+    """Returns what the device had in use besides PyTorch's segments, of a program that ran alone with the native allocator."""
+    for folder in (measured / "alone", measured.parent / "alone"):
+        path = folder / f"{program}.json.xz"
+        if allocator == "native" and path.exists():
+            with lzma.open(path) as file:
+                last = json.load(file)["steps"][-1]
+            return int(last["device_used"] - last["reserved"])
+    return None
 
 
 def rows(measured: Path, capacities: Path | None, program: Any, found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -95,6 +108,10 @@ def rows(measured: Path, capacities: Path | None, program: Any, found: dict[str,
             enough = least(capacities, allocator, program.name)
             if enough:
                 row |= {"recorded_least_bytes": enough, "least_error_percent": percent(predicted[2], enough)}
+            beside = outside(measured, allocator, program.name)
+            if beside:
+                row |= {"recorded_outside_bytes": beside, "predicted_outside_bytes": found["outside"],
+                        "outside_error_percent": percent(found["outside"], beside)}  # fmt: skip
         made.append(row)
     return made
 
@@ -103,12 +120,13 @@ def summary(table: list[dict[str, Any]]) -> None:
     for half in ("choose", "prove"):
         for allocator in ALLOCATORS:
             chosen = [row for row in table if row["half"] == half and row["allocator"] == allocator]
-            for name in ("error_percent", "reserved_error_percent", "least_error_percent"):
-                errors = sorted(abs(float(row[name])) for row in chosen if name in row)
+            for name in ("error_percent", "reserved_error_percent", "least_error_percent", "outside_error_percent"):
+                signed = [float(row[name]) for row in chosen if name in row]
+                errors = sorted(map(abs, signed))
                 if errors:
                     p95 = errors[min(len(errors) - 1, int(0.95 * len(errors)))]
                     print(f"{half:6} {allocator:10} {name:22} {len(errors):3} of {len(chosen):3} programs: "
-                          f"median {statistics.median(errors):.3f}, p95 {p95:.3f}, max {errors[-1]:.3f} %")  # fmt: skip
+                          f"median {statistics.median(errors):.3f}, p95 {p95:.3f}, from {min(signed):+.3f} to {max(signed):+.3f} %")  # fmt: skip
 
 
 def main() -> int:

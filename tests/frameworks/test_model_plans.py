@@ -42,7 +42,7 @@ def emitted(name: str, kind: str, path: Path, *options: str) -> Path:
         str(path),
         *options,
     ]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
     return path
 
 

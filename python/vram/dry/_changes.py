@@ -22,6 +22,7 @@ from vram._arguments import require_at_least, require_one_of
 from vram._error import VramError
 from vram.dry import _adapters, _optimizers
 from vram.dry._patches import Patches
+from vram.dry._run import TracedRun
 
 _AUTOCAST = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16, "full-bf16": None}
 _WHOLE = {"fp32": torch.float32, "full-bf16": torch.bfloat16}  # of parameters, too
@@ -66,7 +67,7 @@ class Changes:
             torch.backends.cudnn.benchmark = before
 
     @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
+    def inside(self, run: TracedRun) -> Iterator[None]:
         """Change the program that runs in the ``with`` block.
 
         Raises:

@@ -63,7 +63,7 @@ class Program:
         changes = changes or Changes()
         randomness = Randomness(training_framework())
         try:
-            with changes.around(), run, changes.inside(), stopped_after(run, self.steps):
+            with changes.around(), run, changes.inside(run), stopped_after(run, self.steps):
                 self.call(**self.sizes)
         finally:
             randomness.restore()
