@@ -122,6 +122,7 @@ class _Inside:
             self._mode.tape.free(self._device, address, size_bytes, self._stream)
 
 
+# size: the order in which operators are looked at is one decision
 class DryMode(TorchDispatchMode):
     """The mode of one dry run. It sees operators below autograd and autocast, from every thread that inherits it."""
 
