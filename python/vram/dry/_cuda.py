@@ -152,9 +152,7 @@ def _memory(gpu: Gpu, tape: Tape, context_bytes: int) -> dict[str, Any]:
         if not 0 <= fraction <= 1:
             raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
         allowed = int(fraction * gpu.total_bytes)
-        tape.placement(_index(device)).limit_bytes = (
-            allowed if tape.limit_bytes is None else min(allowed, tape.limit_bytes)
-        )
+        tape.placement(_index(device)).limit_bytes = allowed
 
     def reserved(device: Any = None) -> int:
         return counters(device)["reserved"].now

@@ -68,9 +68,10 @@ class Placement:
     Args:
         on_taken: Called for each segment that is taken from the device.
         on_returned: Called for each one that is returned.
-        limit_bytes: What all segments may have together; None: anything.
+        device_limit: Returns what the device has left for all segments together; None: anything.
 
     Attributes:
+        limit_bytes: What the program lets all segments have together; None: anything.
         requested, allocated, reserved: What PyTorch counts by these names.
         retries: How often everything unused was returned because a request did not fit below the limit.
         ooms: How often that did not suffice.
@@ -80,9 +81,10 @@ class Placement:
         self,
         on_taken: Callable[[Segment], None],
         on_returned: Callable[[Segment], None],
-        limit_bytes: int | None = None,
+        device_limit: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self.limit_bytes = limit_bytes
+        self.limit_bytes: int | None = None
+        self._device_limit = device_limit
         self.requested, self.allocated, self.reserved = Counter(), Counter(), Counter()
         self.retries = self.ooms = 0
         self._on_taken, self._on_returned = on_taken, on_returned
@@ -147,7 +149,7 @@ class Placement:
             taken = _LARGE_SEGMENT
         else:
             taken = _round_up(size, _SEGMENT_STEP)
-        limit = self.limit_bytes
+        limit = min((each for each in (self.limit_bytes, self._device_limit()) if each is not None), default=None)
         if limit is not None and self.reserved.now + taken > limit:
             self.empty_cache()
             self.retries += 1

@@ -102,9 +102,7 @@ class Session:
         """Raise VramError: a recording is running, or the file cannot be written."""
         _guard_cuda()
         context_bytes = self.kernels.outside_bytes(cublas_handles=2, uses_cudnn=True)  # before the program is known
-        tape = Tape(
-            self._path, max(0, self._gpu.total_bytes - context_bytes) if self._raise_oom else None, self._world_size
-        )
+        tape = Tape(self._path, self._gpu.total_bytes if self._raise_oom else None, self._world_size)
         with contextlib.ExitStack() as stack:
             stack.callback(tape.close)
             choices = Choices(self._gpu, self._torch_version)
@@ -113,6 +111,7 @@ class Session:
             if rates.assumption:
                 tape.about("vram.dry_run.rates", rates.assumption)
             self._mode = mode = DryMode(tape, self.kernels, self.values, choices, Clock(rates))
+            tape.outside_bytes = lambda: mode.outside_bytes
             patches = Patches()
             stack.callback(patches.undo)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -32,14 +33,16 @@ class Tape:
     """A recording of made-up memory. One at a time, as there is one recorder.
 
     Args:
-        limit_bytes: What the allocator may reserve of each device; None: anything.
+        total_bytes: What each device has; None: anything.
         devices: The number of devices.
     """
 
-    def __init__(self, path: Path, limit_bytes: int | None = None, devices: int = 1) -> None:
+    def __init__(self, path: Path, total_bytes: int | None = None, devices: int = 1) -> None:
         self.path = path
         self._devices = devices
-        self.limit_bytes = limit_bytes
+        self._total_bytes = total_bytes
+        # What the first device has in use besides what is on the tape, so far.
+        self.outside_bytes: Callable[[], int] = lambda: 0
         self.refused_limit_bytes: int | None = None  # the limit at which a request failed
         self.is_in_optimizer = False
         self.peak_outside_optimizer_bytes = 0  # requested, of the device with the most
@@ -80,8 +83,11 @@ class Tape:
             taken, returned = (
                 partial(self._segment, kind, device) for kind in (EVENT_SEGMENT_ALLOC, EVENT_SEGMENT_FREE)
             )
-            self._placements[device] = Placement(taken, returned, self.limit_bytes)
+            self._placements[device] = Placement(taken, returned, self._device_limit)
         return self._placements[device]
+
+    def _device_limit(self) -> int | None:
+        return None if self._total_bytes is None else max(0, self._total_bytes - self.outside_bytes())
 
     def empty_cache(self) -> None:
         for placement in self._placements.values():
