@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,10 +42,16 @@ PARTS = (
     "x0 + w0 + y0",
 )
 SUMS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 19, 21, 23, 26, 28, 32, 40, 48, 56, 64, 74, 96, 112, 128)
-EXTRA = (*(f"{count} p" for count in SUMS), *(str(kib << 10) for kib in (512, 1024, 2048, 4096, 7168, 8192)))
+EXTRA = (
+    *(f"{count} p" for count in SUMS),
+    "8 bp",
+    *(str(kib << 10) for kib in (256, 512, 1024, 2048, 3072, 4096, 6144, 7168, 8192)),
+)
 SIZES = [*PARTS, *(extra if part == "0" else f"{part} + {extra}" for part in PARTS for extra in EXTRA)]
 NEGLIGIBLE = 2048
-TREES, DEPTH, LEAF, GAIN, SHARE, LIMITS = 7, 16, 3, 0.05, 0.4, 40
+TREES, DEPTH, LEAF, GAIN, SHARE, LIMITS = 7, 18, 2, 0.03, 0.4, 40
+# Random shapes are many, those of real networks few.
+PROGRAM_WEIGHT = 3
 COLUMNS = f"{'calls':26}{'calls':>6}{'exact':>7}{'≤ 1 %':>7}{'mean':>7}{'p95':>7}{'Σ|error|/Σ':>12}"
 
 
@@ -88,14 +93,14 @@ def segments(row: dict[str, Any]) -> list[list[int]]:
 def directions(row: dict[str, Any], group: str) -> Iterator[Direction]:
     args = argument(row["args"])
     if row["op"] == "aten.convolution.default":
-        x, w, _, *how, _, groups = args
+        x, w, _, stride, padding, dilation, transposed, _, groups = args
         y, wanted = flat(argument(row["out"]))[0], [FORWARD]
     else:
-        y, x, w, _, *how, _, groups, mask = args
+        y, x, w, _, stride, padding, dilation, transposed, _, groups, mask = args
         wanted = [name for name, is_wanted in zip((DATA, WEIGHT), mask[:2], strict=True) if is_wanted]
     copied = {FORWARD: w, DATA: w, WEIGHT: x}
     for name, temporaries in zip(wanted, segments(row)[1:], strict=False):
-        turned, measured = measures_of(name, x, w, y, *how, groups)
+        turned, measured = measures_of(name, x, w, y, stride, padding, dilation, transposed, groups)
         if measured:
             yield Direction(turned, group, dict(measured), max(0, sum(temporaries) - copy_bytes(copied[name], x, w)))
 
@@ -128,6 +133,7 @@ def costs(found: list[Direction]) -> Any:
     errors = np.abs(sizes - workspaces[:, None])
     errors[errors < NEGLIGIBLE] = 0
     weights = np.sqrt(np.clip(live / 2e8, 0.01, 1))
+    weights *= [PROGRAM_WEIGHT if call.group == "programs" else 1 for call in found]
     return (errors / (live + workspaces / 2 + 1e6)[:, None] * weights[:, None]).astype(np.float32)
 
 
@@ -250,4 +256,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -43,7 +43,8 @@ def measures(
     """Return the numbers by which trees decide, and the parts of sizes.
 
     The parts in bytes are `x`, `w` and `y`, the copies of the operands with padded channels; `x0`, `w0` and `y0`, the same without padding;
-    `p`, the weight's gradient in float32; and `pad`, the copies of those operands whose channels need padding.
+    `p`, the weight's gradient in float32; and `pad`, the copies of those operands whose channels need padding. `xg`, `yg` and `bp` are for
+    groups: the copies with padded channels of each group, and an unpadded gradient of the weight for each image of the batch.
     """
     batch, ins, outs = input[0], input[1], output[1]
     xs, ys, kernel = input[2:], output[2:], weight[2:]
@@ -68,6 +69,8 @@ def measures(
     tiles = _tiles(rows, columns, 128) * groups
     return {
         "x": x, "w": w, "y": y, "x0": x0, "w0": w0, "y0": y0, "p": 4 * w_numel,
+        "xg": batch * padded(group_ins) * groups * x_points * element_bytes, "yg": batch * padded(group_outs) * groups * y_points * element_bytes,
+        "bp": 4 * batch * outs * group_ins * k_points,
         "pad": x * (ins % unit > 0) + y * (outs % unit > 0) + w * (ins % unit > 0 or outs % unit > 0),
         "is_half": int(element_bytes == 2), "is_bfloat16": int(is_bfloat16), "is_last": int(is_last),
         "transposed": int(transposed), "rank": max(2, len(kernel)), "batch": batch, "ins": ins, "outs": outs, "groups": groups,
