@@ -9,9 +9,9 @@ from typing import Any
 from vram.dry import _program
 from vram.dry._gpu import Gpu
 
-# The standard deviation of the predicted least memory, as a share of it. Programs of the half `choose` of bench/prediction ran on an H200 with at most
-# 3.6 % more than predicted (capacities.py, peaks.csv); with this deviation, a "yes" leaves 5.8 %.
-_ERROR = 0.02
+# The standard deviation of the predicted least memory, as a share of it, without and with estimated workspaces. Programs of the half `choose` of
+# bench/prediction ran on an H200 with at most 2.4 % and 3.6 % more than predicted (capacities.py, peaks.csv); a "yes" leaves 2.6 % and 5.8 %.
+_ERROR, _ERROR_OF_ESTIMATES = 0.009, 0.02
 # The probability from which a dry run says that a program fits: at most one of 500 such answers may be wrong.
 _PROMISED = 0.998
 
@@ -50,9 +50,10 @@ class DryRunFits:
         return self.probability >= _PROMISED
 
 
-def fits_on(gpu: Gpu, needed_bytes: int) -> DryRunFits:
-    """Return whether a program fits that is predicted to need so much."""
-    deviations = (gpu.total_bytes - needed_bytes) / max(1.0, needed_bytes * _ERROR)
+def fits_on(gpu: Gpu, needed_bytes: int, *, has_estimates: bool) -> DryRunFits:
+    """Return whether a program fits that is predicted to need so much; `has_estimates`: some workspaces are estimated."""
+    error = _ERROR_OF_ESTIMATES if has_estimates else _ERROR
+    deviations = (gpu.total_bytes - needed_bytes) / max(1.0, needed_bytes * error)
     return DryRunFits(0.5 * (1 + math.erf(deviations / math.sqrt(2))), needed_bytes, gpu.total_bytes)
 
 

@@ -77,6 +77,11 @@ class TracedRun:
         """The operators whose workspaces are estimated, with the line that used each first: convolutions and recurrent layers."""
         return dict(self._running().estimated_operators)
 
+    @property
+    def has_estimates(self) -> bool:
+        """Whether it is not certain what some kernels allocate."""
+        return bool(self.estimated_operators or self.unknown_operators)
+
     def knows_setting(self, name: str) -> bool:
         """Whether the rules of kernels depend on this setting of the program."""
         return name in self._running().kernels.constants
@@ -119,7 +124,7 @@ class TracedRun:
             )
         if self._ran_out:
             return DryRunFits(0.0, needed, self._settings.gpu.total_bytes)
-        return fits_on(self._settings.gpu, needed)
+        return fits_on(self._settings.gpu, needed, has_estimates=self.has_estimates)
 
     def report(self) -> str:
         """Return the report of the trace, as ``vram report`` prints it."""
