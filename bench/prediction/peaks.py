@@ -108,10 +108,10 @@ def rows(measured: Path, capacities: Path | None, program: Any, found: dict[str,
             enough = least(capacities, allocator, program.name)
             if enough:
                 row |= {"recorded_least_bytes": enough, "least_error_percent": percent(predicted[2], enough)}
-            measured_outside = outside(measured, allocator, program.name)
-            if measured_outside:
-                row |= {"recorded_outside_bytes": measured_outside, "predicted_outside_bytes": found["outside"],
-                        "outside_error_percent": percent(found["outside"], measured_outside)}  # fmt: skip
+            taken = outside(measured, allocator, program.name)
+            if taken:
+                row |= {"recorded_outside_bytes": taken, "predicted_outside_bytes": found["outside"],
+                        "outside_error_percent": percent(found["outside"], taken)}  # fmt: skip
         made.append(row)
     return made
 
