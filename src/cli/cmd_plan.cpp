@@ -1,9 +1,11 @@
-// vram plan: what to keep, to recompute and to offload so that a training step fits a budget.
+// vram plan: what to keep, to recompute and to offload so that a training step fits a budget; and
+// what a model of a config.json needs.
 #include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
+#include "cli/plan_model.hpp"
 #include "cli/plan_request.hpp"
 #include "cli/recordings.hpp"
 #include "plan/chain_json.hpp"
@@ -16,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -39,37 +42,47 @@ const Manual& PlanCommand::manual() const {
   static const Manual kManual = {
       "plan",
       "choose what a training step recomputes so that it fits into less memory",
-      "INPUT [OPTIONS]",
+      "[INPUT] [OPTIONS]",
       "Finds which activations of a training step to keep, to recompute and to offload, so that "
       "the step fits into a budget and takes the least time. Without a budget, lists what several "
-      "budgets cost. Exits with 1 if nothing fits, and names the smallest budget that suffices.",
+      "budgets cost. Exits with 1 if nothing fits, and names the smallest budget that suffices. Of "
+      "a model's config.json, estimates the memory of training, LoRA or inference, and the largest "
+      "batch that fits.",
       {{"vram plan step.vtrace", "what each budget costs in time"},
        {"vram plan step.vtrace --budget 20GiB", "what to recompute to need at most 20 GiB"},
        {"vram plan chain.json --gpu \"RTX 4090\"", "on this GPU"},
-       {"vram plan step.vtrace --budget 20GiB --json", "for programs"}}};
+       {"vram plan step.vtrace --budget 20GiB --json", "for programs"},
+       {"vram plan --model config.json --use lora --gpu \"RTX 4090\"",
+        "what LoRA of a model needs on this GPU"}}};
   return kManual;
 }
 
 std::vector<Option> PlanCommand::options() {
-  return {{"INPUT", "INPUT",
-           "the trace of a dry run, a recording with vram.watch(), or a chain (vram.chain/1)",
-           file(&request_.input)},
-          {"--budget", "SIZE", "the requested bytes that the step may need: 20GiB",
-           value(request_.budget_bytes, parse_size)},
-          {"--gpu", "CARD",
-           "use a card's memory instead of --budget, less what the CUDA context needs: a name "
-           "(\"RTX 4090\") or a size (24GiB); optimistic, since an allocator reserves more than is "
-           "requested",
-           value(request_.gpu, find_card)},
-          {"--stages", "PATTERN",
-           "the modules to choose between, of a trace: names in which * stands for any text "
-           "without a dot, such as \"model.layers.*\" (default: the longest list of modules)",
-           &request_.stages},
-          {"--json", "", "print vram.plan/1, or vram.plan_sweep/1 without a budget (docs/json.md)",
-           &request_.json},
-          output_option(request_.output),
-          force_option(request_.output),
-          max_size_option(request_.reading)};
+  std::vector<Option> options = {
+      {"INPUT", "INPUT",
+       "the trace of a dry run, a recording with vram.watch(), a chain (vram.chain/1), or the "
+       "config.json of a model",
+       file(&request_.input), true},
+      {"--budget", "SIZE", "the requested bytes that the step may need: 20GiB",
+       value(request_.budget_bytes, parse_size)},
+      {"--gpu", "CARD",
+       "use a card's memory instead of --budget, less what the CUDA context needs: a name "
+       "(\"RTX 4090\") or a size (24GiB); optimistic, since an allocator reserves more than is "
+       "requested",
+       value(request_.gpus, parse_cards)},
+      {"--stages", "PATTERN",
+       "the modules to choose between, of a trace: names in which * stands for any text "
+       "without a dot, such as \"model.layers.*\" (default: the longest list of modules)",
+       &request_.stages},
+      {"--json", "",
+       "print vram.plan/1, vram.plan_sweep/1 without a budget, or vram.model_plan/1 of a model "
+       "(docs/json.md)",
+       &request_.json},
+      output_option(request_.output),
+      force_option(request_.output),
+      max_size_option(request_.reading)};
+  std::ranges::move(model_options(request_.model), std::back_inserter(options));
+  return options;
 }
 
 enum class InputKind : uint8_t { kDocument, kRecording };
@@ -92,8 +105,8 @@ tl::unexpected<Error> in_file(const std::string& path, const Error& error) {
 }
 
 std::string card_of(const PlanRequest& request) {
-  if (!request.gpu) return {};
-  const CardMemory& gpu = *request.gpu;
+  if (request.gpus.list.empty()) return {};
+  const CardMemory& gpu = request.gpus.list.front();
   return fmt::format("{}: {} for programs ({}) minus {} for the CUDA context", gpu.name,
                      format_bytes(gpu.program_bytes), gpu.source, format_bytes(gpu.context_bytes));
 }
@@ -132,17 +145,27 @@ Result<int> plan_subject(const PlanRequest& request, show::PlanSubject subject, 
   return kFailed;
 }
 
+// Kinds of input other than a model.
+Result<> check_no_model_option(const PlanRequest& request) {
+  const std::string_view given = given_model_option(request.model);
+  if (given.empty()) return {};
+  return fail(Code::kBadInput, "{}: {} applies to the config.json of a model, not to a step",
+              request.input, given);
+}
+
 Result<int> plan_document(const PlanRequest& request, Console& console) {
   VRAM_TRY_ASSIGN(const auto text, read_whole(request.input, kMaxDocumentBytes));
   const Json document = Json::parse(text, nullptr, false);
   const bool is_chain = document.is_object() && document.contains("schema");
   const bool is_model = document.is_object() && document.contains("model_type");
-  if (!is_chain && is_model) {
-    return fail(Code::kUnsupported,
-                "{}: expected a trace or a chain, found the config.json of a model, which is not "
-                "supported; run one step with python -m vram.dry, and plan its trace",
-                request.input);
+  if (!is_chain && (is_model || !request.model.config.empty())) {
+    if (!request.stages.empty())
+      return fail(Code::kBadInput, "{}: --stages applies to a trace, not to a model",
+                  request.input);
+    const auto exit_code = plan_model(request, text, console);
+    return exit_code ? exit_code : Result<int>(in_file(request.input, exit_code.error()));
   }
+  VRAM_TRY(check_no_model_option(request));
   if (!is_chain && !document.is_discarded()) {
     return fail(Code::kBadInput,
                 "{}: expected a chain (\"schema\": \"vram.chain/1\"), found JSON without a schema",
@@ -160,6 +183,7 @@ Result<int> plan_document(const PlanRequest& request, Console& console) {
 }
 
 Result<int> plan_recording(const PlanRequest& request, Console& console) {
+  VRAM_TRY(check_no_model_option(request));
   VRAM_TRY_ASSIGN(const auto trace, open_with_progress(request.input, request.reading, console));
   auto found = plan::chain_of(trace, {request.stages});
   if (!found) return in_file(request.input, found.error());
@@ -169,7 +193,14 @@ Result<int> plan_recording(const PlanRequest& request, Console& console) {
 
 Result<int> PlanCommand::run(Console& console) {
   VRAM_TRY(check_output(request_.output));
-  VRAM_TRY(budget_of(request_));
+  if (request_.budget_bytes && !request_.gpus.list.empty())
+    return fail(Code::kBadInput, "--gpu and --budget exclude each other: use one of them");
+  if (request_.input.empty() == request_.model.config.empty())
+    return fail(Code::kBadInput, "expected one input: a trace, a chain or --model config.json");
+  if (request_.input.empty()) {
+    request_.input = request_.model.config;
+    return plan_document(request_, console);
+  }
   VRAM_TRY_ASSIGN(const auto kind, kind_of(request_.input));
   return kind == InputKind::kDocument ? plan_document(request_, console)
                                       : plan_recording(request_, console);
@@ -178,10 +209,14 @@ Result<int> PlanCommand::run(Console& console) {
 }  // namespace
 
 Result<std::optional<uint64_t>> budget_of(const PlanRequest& request) {
-  if (!request.gpu) return request.budget_bytes;
-  if (request.budget_bytes)
-    return fail(Code::kBadInput, "--gpu and --budget exclude each other: use one of them");
-  return request.gpu->allocator_bytes();
+  const std::vector<CardMemory>& cards = request.gpus.list;
+  if (cards.empty()) return request.budget_bytes;
+  if (cards.size() > 1)
+    return fail(Code::kBadInput,
+                "--gpu: a step runs on one card, found {}; several cards apply to "
+                "the config.json of a model",
+                cards.size());
+  return cards.front().allocator_bytes();
 }
 
 std::unique_ptr<Command> plan_command() { return std::make_unique<PlanCommand>(); }

@@ -48,17 +48,31 @@ Result<> check_output(const Output& output) {
   return tl::unexpected(can_help ? with_force(target.error()) : target.error());
 }
 
-Result<> deliver(const std::string& text, const Output& output, Console& console) {
+namespace {
+
+enum class Mark : uint8_t { kNone, kLastLine };
+
+Result<> write(const std::string& text, const Output& output, Mark mark, Console& console) {
   if (output.path.empty()) return console.print(text);
   VRAM_TRY(check_output(output));
   VRAM_TRY_ASSIGN(auto file, AtomicFile::create(output.path, replace_for(output.is_forced)));
   VRAM_TRY(file.write(text));
-  if (!file.is_in_place() && !is_own_format(text, "")) {
+  if (mark == Mark::kLastLine && !file.is_in_place() && !is_own_format(text, "")) {
     const std::string_view gap = text.ends_with('\n') ? "\n" : "\n\n";
     const std::string end = fmt::format("{}{}{}\n", gap, kTextEnd, VRAM_VERSION);
     VRAM_TRY(file.write(end));
   }
   return file.commit();
+}
+
+}  // namespace
+
+Result<> deliver(const std::string& text, const Output& output, Console& console) {
+  return write(text, output, Mark::kLastLine, console);
+}
+
+Result<> deliver_as_it_is(const std::string& text, const Output& output, Console& console) {
+  return write(text, output, Mark::kNone, console);
 }
 
 namespace {

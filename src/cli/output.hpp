@@ -38,6 +38,11 @@ struct Output {
 // line marks it as written by vram, so that a later one may replace it.
 [[nodiscard]] Result<> deliver(const std::string& text, const Output& output, Console& console);
 
+// The same without that line, for files that other programs read. vram does not take the file for
+// its own later.
+[[nodiscard]] Result<> deliver_as_it_is(const std::string& text, const Output& output,
+                                        Console& console);
+
 // Of find_output_target(), with what --force would do.
 [[nodiscard]] Error with_force(Error error);
 

@@ -1,8 +1,10 @@
-"""The models of tests/data/plan/models have as many parameters as those of Transformers."""
+"""The models of vram plan --model are those of Transformers, and accelerate reads the files of --emit."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ transformers: Any = pytest.importorskip("transformers", reason=f"transformers {W
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "plan"
 COUNTS = json.loads((DATA / "parameter_counts.json").read_text())
+PROGRAM = os.environ.get("VRAM_BINARY", str(ROOT / "build" / "release" / "src" / "vram"))
 
 
 def model_of(name: str) -> Any:
@@ -27,7 +30,64 @@ def model_of(name: str) -> Any:
     return model
 
 
+def emitted(name: str, kind: str, path: Path, *options: str) -> Path:
+    command = [
+        PROGRAM,
+        "plan",
+        "--model",
+        str(DATA / "models" / f"{name}.json"),
+        "--emit",
+        kind,
+        "-o",
+        str(path),
+        *options,
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_number_of_parameters_is_that_of_the_model(name: str) -> None:
     model = model_of(name)
     assert sum(each.numel() for each in model.parameters()) == COUNTS[name]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_accelerate_accepts_the_device_map(name: str, tmp_path: Path) -> None:
+    modeling: Any = pytest.importorskip("accelerate.utils.modeling", reason=f"accelerate {WHY}")
+    model = model_of(name)
+    cards = ("--use", "infer", "--sequence", "128", "--batch", "1", "--gpu", "4x H200")
+    device_map = json.loads(emitted(name, "hf-device-map", tmp_path / "map.json", *cards).read_text())
+    modeling.check_device_map(model, device_map)
+    for module in device_map:
+        model.get_submodule(module)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_fsdp_wraps_the_layers_of_the_model(name: str, tmp_path: Path) -> None:
+    config_args: Any = pytest.importorskip("accelerate.commands.config.config_args", reason=f"accelerate {WHY}")
+    path = emitted(name, "fsdp", tmp_path / "fsdp.yaml", "--gpu", "64x H200", "--sequence", "128", "--batch", "1")
+    config = config_args.load_config_from_file(str(path))
+    layer = config.fsdp_config["fsdp_transformer_layer_cls_to_wrap"]
+    found = [each for each in model_of(name).modules() if type(each).__name__ == layer]
+    values = json.loads((DATA / "models" / f"{name}.json").read_text())
+    assert len(found) == values.get("num_hidden_layers", values.get("n_layer"))
+
+
+@pytest.mark.parametrize("gpus", ["8x H200", "8x 48GiB", "8x24GiB"])
+def test_accelerate_reads_its_configuration(gpus: str, tmp_path: Path) -> None:
+    config_args: Any = pytest.importorskip("accelerate.commands.config.config_args", reason=f"accelerate {WHY}")
+    path = emitted(
+        "llama-7b", "accelerate", tmp_path / "config.yaml", "--gpu", gpus, "--sequence", "1024", "--batch", "1"
+    )
+    config = config_args.load_config_from_file(str(path))
+    assert config.num_processes == 8
+    assert (config.distributed_type == "DEEPSPEED") == bool(config.deepspeed_config)
+
+
+def test_accelerate_reads_the_configuration_of_deepspeed(tmp_path: Path) -> None:
+    deepspeed: Any = pytest.importorskip("accelerate.utils.deepspeed", reason=f"accelerate {WHY}")
+    path = emitted(
+        "llama-7b", "deepspeed", tmp_path / "ds.json", "--gpu", "8x24GiB", "--sequence", "1024", "--batch", "1"
+    )
+    assert deepspeed.HfDeepSpeedConfig(str(path)).is_zero3()
