@@ -191,6 +191,8 @@ Result<int> plan_recording(const PlanRequest& request, Console& console) {
 
 Result<int> PlanCommand::run(Console& console) {
   VRAM_TRY(check_output(request_.output));
+  if (request_.budget_bytes && !request_.gpus.list.empty())
+    return fail(Code::kBadInput, "--gpu and --budget exclude each other: use one of them");
   if (request_.input.empty() == request_.model.config.empty())
     return fail(Code::kBadInput, "expected one input: a trace, a chain or --model config.json");
   if (request_.input.empty()) {
@@ -207,8 +209,6 @@ Result<int> PlanCommand::run(Console& console) {
 Result<std::optional<uint64_t>> budget_of(const PlanRequest& request) {
   const std::vector<CardMemory>& cards = request.gpus.list;
   if (cards.empty()) return request.budget_bytes;
-  if (request.budget_bytes)
-    return fail(Code::kBadInput, "--gpu and --budget exclude each other: use one of them");
   if (cards.size() > 1)
     return fail(Code::kBadInput,
                 "--gpu: a step runs on one card, found {}; several cards apply to "

@@ -87,14 +87,11 @@ std::pair<uint64_t, std::string_view> counted_card(std::string_view text) {
 }
 
 // --gpu, or --budget as one card.
-Result<std::vector<plan::Card>> cards_of(const PlanRequest& request) {
+std::vector<plan::Card> cards_of(const PlanRequest& request) {
   std::vector<plan::Card> cards;
-  if (request.gpus.list.size() > 1 && request.budget_bytes)
-    return fail(Code::kBadInput, "--gpu and --budget exclude each other: use one of them");
   for (const CardMemory& each : request.gpus.list)
     cards.push_back({each.name, each.allocator_bytes()});
-  VRAM_TRY_ASSIGN(const auto budget, cards.size() > 1 ? std::nullopt : budget_of(request));
-  if (cards.empty() && budget) cards.push_back({"the budget", *budget});
+  if (request.budget_bytes) cards.push_back({"the budget", *request.budget_bytes});
   return cards;
 }
 
@@ -221,7 +218,7 @@ Result<int> plan_model(const PlanRequest& request, std::string_view text, Consol
   report.task = task_of(request.model, report.model);
   VRAM_TRY(check_use(request.model, report.task.use));
   VRAM_TRY(check(report.model, report.task));
-  VRAM_TRY_ASSIGN(report.cards, cards_of(request));
+  report.cards = cards_of(request);
   VRAM_TRY_ASSIGN(const auto split, split_request(request.model, report));
   const auto planned = plan::plan_split(report.model, report.task, split);
   if (!planned && planned.error().code == Code::kTooLarge) {

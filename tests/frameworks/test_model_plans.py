@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -91,3 +92,16 @@ def test_accelerate_reads_the_configuration_of_deepspeed(tmp_path: Path) -> None
         "llama-7b", "deepspeed", tmp_path / "ds.json", "--gpu", "8x24GiB", "--sequence", "1024", "--batch", "1"
     )
     assert deepspeed.HfDeepSpeedConfig(str(path)).is_zero3()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "qwen3", "gemma3_text"])
+def test_the_estimate_is_that_of_a_dry_run(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VRAM_PROGRAM", PROGRAM)
+    monkeypatch.setenv("VRAM_LIBRARY", os.environ.get("VRAM_LIBRARY", str(Path(PROGRAM).with_name("libvram.so"))))
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    bench: Any = importlib.import_module("model_plans")
+    _, class_name, values = bench.MODELS[family]
+    config = getattr(transformers, class_name).config_class(architectures=[class_name], **values)
+    case = bench.CASES[0]
+    estimate = bench.estimated(PROGRAM, config, case)["peak_bytes"]
+    assert estimate == pytest.approx(bench.measured(config, class_name, case), rel=0.005)

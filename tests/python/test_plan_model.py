@@ -85,6 +85,9 @@ def test_errors_name_the_file_and_what_to_do(tmp_path: Path) -> None:
     assert "--rank applies to --use lora, found --use train" in refusal("--model", config("gpt2"), "--rank", 8)
     assert "learned: use --sequence 1024" in refusal("--model", config("gpt2"), "--sequence", 4096)
     assert "a step runs on one card, found 2" in refusal(DATA / "chain.json", "--gpu", "2x24GiB")
+    assert "--gpu and --budget exclude each other" in refusal(
+        "--model", config("gpt2"), "--gpu", "24GiB", "--budget", "1GiB"
+    )
     assert "expected 1 to 64 cards" in refusal("--model", config("gpt2"), "--gpu", "65x24GiB")
     assert "no card is called" in refusal("--model", config("gpt2"), "--gpu", "24GiB,RTX 1")
     assert "needs several cards" in refusal("--model", config("gpt2"), "--gpu", "24GiB", "--split", "shard")

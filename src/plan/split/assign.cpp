@@ -155,12 +155,12 @@ Result<Assignment> assign(const AssignRequest& request) {
                 "of one kind, there are few enough",
                 request.kinds.size());
   Solver solver(request, combinations);
-  std::optional<Assignment> fastest = solver.solve({});
+  auto fastest = solver.solve({});
   if (!fastest) return fail(Code::kTooLarge, "the layers do not fit on these cards");
-  if (request.objective != Objective::kSlowest) return *std::move(fastest);
+  if (request.objective == Objective::kSum) return *std::move(fastest);
   // The least full assignment need not begin with the fastest ranges if only the slowest counts.
-  std::optional<Assignment> least_full = solver.solve(fastest->time_ns);
-  if (!least_full) return *std::move(fastest);
+  auto least_full = solver.solve(fastest->time_ns);
+  VRAM_CHECK(least_full.has_value());
   least_full->time_ns = fastest->time_ns;
   return *std::move(least_full);
 }
