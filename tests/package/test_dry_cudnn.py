@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,31 @@ def test_an_lstm_allocates_what_was_recorded(tmp_path: Path, sizes: list[int]) -
         assert layer.weight_hh_l1.grad.shape == (4096, 1024)
 
 
+# Measured with the probes of bench/prediction: a layer, its input, autocast, and the workspace and what is kept for backward.
+MEASURED = [
+    (nn.LSTM(256, 256, batch_first=True), (64, 128, 256), False, 61_539_072, 41_943_296),
+    (nn.LSTM(256, 256, batch_first=True), (16, 64, 256), True, 21_037_440, 2_621_696),
+    (nn.LSTM(1024, 1024, 3, batch_first=True, dropout=0.2), (64, 128, 1024), False, 368_575_232, 572_522_752),
+    (nn.GRU(768, 768, 4, batch_first=True, bidirectional=True), (64, 128, 768), False, 586_154_752, 1_358_954_752),
+    (nn.GRU(768, 768, 4, batch_first=True, bidirectional=True), (16, 64, 768), True, 168_362_368, 84_934_912),
+    (nn.RNN(512, 512, 2, batch_first=True), (16, 64, 512), False, 32_571_776, 6_291_712),
+]
+
+
+@pytest.mark.parametrize(("layer", "shape", "autocast", "workspace", "kept"), MEASURED)
+def test_recurrent_layers_allocate_what_was_measured(
+    layer: Any, shape: tuple[int, ...], autocast: bool, workspace: int, kept: int, tmp_path: Path, sizes: list[int]
+) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"), torch.autocast("cuda", torch.float16, enabled=autocast):
+        on_gpu = copy.deepcopy(layer).cuda()
+        x = torch.empty(shape, device="cuda")
+        sizes.clear()
+        on_gpu(x)
+        assert [size for size in sizes if size][-2:] == [workspace, kept]
+
+
 def test_dropout_between_layers_keeps_its_states_and_a_bit_for_each_value(tmp_path: Path, sizes: list[int]) -> None:
-    """The peaks of requested bytes of the program lstm (bench/prediction) are exact with these."""
+    """The peaks of requested bytes of the program lstm (bench/prediction) are exact with these; the probes show the workspace."""
     with dry_run(path=tmp_path / "dry.vtrace"):
         layer = nn.LSTM(512, 1024, 2, batch_first=True, dropout=0.2).cuda()
         x = torch.empty(16, 46, 512, device="cuda", requires_grad=True)
@@ -61,7 +85,8 @@ def test_dropout_between_layers_keeps_its_states_and_a_bit_for_each_value(tmp_pa
             sizes.clear()
             output, _ = layer(x, (states[0], states[1]))
             assert output.requires_grad
-            assert [size for size in sizes if size] == [*expected, *FORWARD[:-1], FORWARD[-1] + 16 * 46 * 1024 // 8]
+            workspace, kept = FORWARD[-2] + 16 * 46 * 1024 * 4, FORWARD[-1] + 16 * 46 * 1024 // 8
+            assert [size for size in sizes if size] == [*expected, *FORWARD[:-2], workspace, kept]
         layer.eval()
         sizes.clear()
         layer(x, (states[0], states[1]))

@@ -17,7 +17,7 @@ from vram.dry._patches import Patches
 _ATEN = torch.ops.aten
 RELU, TANH, LSTM, GRU = range(4)
 # Values that a layer keeps for its backward, in multiples of its hidden size: the activations of its gates and what they need.
-_KEPT = {RELU: 2, TANH: 2, LSTM: 5, GRU: 6}
+_KEPT = {RELU: 1, TANH: 1, LSTM: 5, GRU: 6}
 _RESERVE_HEADER = 256
 
 
