@@ -113,7 +113,7 @@ more = torch.empty(600 << 20, dtype=torch.uint8, device="cuda")
 @pytest.mark.parametrize(
     ("options", "limit"),
     [
-        (["--raise-oom", "--gpu", "1900MiB"], ""),
+        (["--raise-oom", "--gpu", "1700MiB"], ""),
         (["--gpu", "24GiB"], "torch.cuda.set_per_process_memory_fraction(0.03)"),
     ],
     ids=["of the GPU", "of the script"],
