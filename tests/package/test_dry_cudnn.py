@@ -145,7 +145,7 @@ def test_evaluation_keeps_nothing(tmp_path: Path, sizes: list[int]) -> None:
 def test_autocast_computes_in_half_precision(tmp_path: Path) -> None:
     with dry_run(path=tmp_path / "dry.vtrace"):
         layer = nn.LSTM(64, 128).cuda()
-        with torch.autocast("cuda", torch.float16):
+        with torch.autocast("cuda", torch.bfloat16):
             output, _ = layer(torch.empty(10, 4, 64, device="cuda"))
         assert output.dtype == torch.float16
         output.float().sum().backward()

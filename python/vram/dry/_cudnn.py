@@ -66,10 +66,11 @@ def _run(
     hidden = hx.size(2) if cx is None else cx.size(2)
     projected = 0 if hx.size(2) == hidden else hx.size(2)
     is_flat = _is_flat(weights)
-    if torch.is_autocast_enabled("cuda"):  # copies of the weights, which lie one behind the other
-        dtype = torch.get_autocast_dtype("cuda")
-        x, hx, cx = (None if each is None else each.to(dtype) for each in (x, hx, cx))
-        weights, is_flat = [weight.to(dtype) for weight in weights], True
+    if torch.is_autocast_enabled(
+        "cuda"
+    ):  # copies of the weights, which lie one behind the other; always in float16 (AutocastRNN.cpp)
+        x, hx, cx = (None if each is None else each.half() for each in (x, hx, cx))
+        weights, is_flat = [weight.half() for weight in weights], True
     buffer = weights[0].detach() if is_flat else None
     sizes = [] if batch_sizes is None else batch_sizes.tolist()
     return _ATEN._cudnn_rnn(
