@@ -67,7 +67,7 @@ void add_experts(std::vector<Weight>& weights, const Experts& experts, uint64_t 
 
 }  // namespace
 
-std::vector<Weight> weights_of(const Norm& norm, uint64_t width, std::string name) {
+std::vector<Weight> weights_of(const Norm& norm, uint64_t width, const std::string& name) {
   std::vector<Weight> weights;
   if (norm.has_weight)
     weights.push_back({.name = name, .kind = WeightKind::kVector, .outputs = width});

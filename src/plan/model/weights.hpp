@@ -12,7 +12,8 @@ namespace vram::plan {
 [[nodiscard]] std::vector<Weight> weights_of(const Block& block);
 
 // The weight and bias that `norm` has for this width.
-[[nodiscard]] std::vector<Weight> weights_of(const Norm& norm, uint64_t width, std::string name);
+[[nodiscard]] std::vector<Weight> weights_of(const Norm& norm, uint64_t width,
+                                             const std::string& name);
 
 // A linear layer with its bias, if it has one. `is_split`: tensor parallelism divides the matrix.
 // It divides the bias too if it divides the outputs.
