@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vram.dry._arithmetic import ceil_div, round_up
+
 FORWARD, DATA, WEIGHT = DIRECTIONS = ("forward", "data", "weight")
 _FOLDER = Path(__file__).parent / "kernels"
 # cuDNN pads the channels of its copies to this many bytes.
@@ -26,12 +28,8 @@ _ALIGNMENT = 16
 _HEADER_BYTES = 16
 
 
-def _ceil_div(value: int, divisor: int) -> int:
-    return -(-value // divisor)
-
-
 def _tiles(rows: int, columns: int, side: int) -> int:
-    return _ceil_div(rows, side) * _ceil_div(columns, side)
+    return ceil_div(rows, side) * ceil_div(columns, side)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -53,7 +51,7 @@ def measures(
     unit = max(1, _ALIGNMENT // element_bytes)
 
     def padded(channels: int) -> int:
-        return _ceil_div(channels, unit) * unit
+        return round_up(channels, unit)
 
     x = batch * padded(ins) * x_points * element_bytes
     y = batch * padded(outs) * y_points * element_bytes

@@ -13,12 +13,9 @@ from typing import Any, Callable
 import torch
 
 from vram.dry._patches import Patches
+from vram.dry._recurrent import GRU, LSTM, RELU, TANH, reserve_bytes
 
 _ATEN = torch.ops.aten
-RELU, TANH, LSTM, GRU = range(4)
-# Values that a layer keeps for its backward, in multiples of its hidden size: the activations of its gates and what they need.
-_KEPT = {RELU: 1, TANH: 1, LSTM: 5, GRU: 6}
-_RESERVE_HEADER = 256
 
 
 def is_acceptable(tensor: Any) -> bool:
@@ -109,15 +106,6 @@ def recurrent() -> dict[Any, Callable[..., Any]]:
         found[operator.input] = padded(operator.input, mode)
         found[operator.data] = packed(operator.data, mode)
     return found
-
-
-def reserve_bytes(
-    mode: int, values: int, hidden: int, layers: int, directions: int, element_bytes: int, dropout: float
-) -> int:
-    """Return what cuDNN keeps from the forward to the backward; `values` are the steps of all sequences of the batch."""
-    between = directions * (layers - 1) * values * hidden
-    masks = between // 8 if dropout else 0  # a bit for each value that a layer hands to the next
-    return _RESERVE_HEADER + element_bytes * (directions * layers * _KEPT[mode] * values * hidden + between) + masks
 
 
 def _steps_first(x: Any, width: int, batch_first: bool) -> Any:

@@ -10,6 +10,7 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     matrix(t, rows, columns): a contiguous one with the type of t
     reduction_buffer(t, dims, processors, processor_threads, element_bytes) reduction_counters(…): see _reductions.py
     convolution_workspace(direction, …) convolution_copy(t, input, weight): see _convolutions.py
+    recurrent_workspace(…): see _recurrent.py
     ceil_div(a, b) round_up(a, b) min(…) max(…)
 """
 
@@ -26,7 +27,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from vram.dry import _convolutions, _reductions
+from vram.dry import _convolutions, _recurrent, _reductions
+from vram.dry._arithmetic import ceil_div, round_up
 from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 
 _FOLDER = Path(__file__).parent / "kernels"
@@ -112,10 +114,6 @@ def _nbytes(tensor: Any) -> int:
     return _numel(tensor) * _itemsize(tensor)
 
 
-def _ceil_div(value: int, divisor: int) -> int:
-    return -(-value // divisor)
-
-
 def _sequence_copy_bytes(tensor: Any) -> int:
     """Bytes of a copy in which the heads of attention follow the sequence; 0 if the tensor is stored so."""
     shape, strides = [*tensor.shape], [*tensor.stride()]
@@ -155,8 +153,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "convolution_copy": _convolutions.copy_bytes,
     "reduction_buffer": lambda *arguments: _reductions.scratch(*arguments)[0],
     "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],
-    "ceil_div": _ceil_div,
-    "round_up": lambda value, multiple: _ceil_div(value, multiple) * multiple,
+    "recurrent_workspace": _recurrent.workspace_bytes,
+    "ceil_div": ceil_div,
+    "round_up": round_up,
     "min": min,
     "max": max,
 }

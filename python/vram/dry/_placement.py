@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from vram.dry._arithmetic import round_up
+
 BLOCK_BYTES = 512  # what sizes are rounded to
 _MIB = 1 << 20
 _MAX_SMALL, _SMALL_SEGMENT = _MIB, 2 * _MIB
@@ -18,10 +20,6 @@ _MIN_OWN_SEGMENT, _LARGE_SEGMENT, _SEGMENT_STEP = 10 * _MIB, 20 * _MIB, 2 * _MIB
 _FIRST_ADDRESS = 1 << 40
 
 Pool = tuple[int, bool]  # stream, and whether its requests are small
-
-
-def _round_up(size: int, step: int) -> int:
-    return -(-size // step) * step
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ class Placement:
         Raises:
             NoMemory: There is a limit, and the block does not fit below it.
         """
-        size = _round_up(size_bytes, BLOCK_BYTES)
+        size = round_up(size_bytes, BLOCK_BYTES)
         pool = (stream, size <= _MAX_SMALL)
         free = self._free[pool]
         found = bisect_left(free, (size, 0))
@@ -148,7 +146,7 @@ class Placement:
         elif size < _MIN_OWN_SEGMENT:
             taken = _LARGE_SEGMENT
         else:
-            taken = _round_up(size, _SEGMENT_STEP)
+            taken = round_up(size, _SEGMENT_STEP)
         limit = min((each for each in (self.limit_bytes, self._device_limit()) if each is not None), default=None)
         if limit is not None and self.reserved.now + taken > limit:
             self.empty_cache()

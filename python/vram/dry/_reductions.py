@@ -10,15 +10,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from vram.dry._arithmetic import ceil_div
+
 _MAX_THREADS = 512
 _WARP = 32
 _VECTOR = 4
 _MIN_VALUES, _MAX_VALUES = 16, 256  # of a thread
 _COUNTER_BYTES = 4
-
-
-def _ceil_div(value: int, divisor: int) -> int:
-    return -(-value // divisor)
 
 
 def _power_of_2(value: int) -> int:
@@ -95,15 +93,15 @@ def scratch(
     width = min(width_limit, limit // height)
 
     input_step, output_step = (width, 1) if along_inputs else (1, width)
-    values = _ceil_div(inputs, input_step)
+    values = ceil_div(inputs, input_step)
     if values < min(height * 16, _MAX_VALUES):
         return 0, 0  # each row of threads has an output of its own
-    values = _ceil_div(inputs, input_step * height)
-    grid = _ceil_div(outputs // vector, output_step)
+    values = ceil_div(inputs, input_step * height)
+    grid = ceil_div(outputs // vector, output_step)
     target = processors * (processor_threads // (width * height))
     if values < _MAX_VALUES or grid > target:
         return 0, 0
-    blocks = max(min(_ceil_div(target, grid), _ceil_div(values, _MIN_VALUES)), _ceil_div(values, _MAX_VALUES))
+    blocks = max(min(ceil_div(target, grid), ceil_div(values, _MIN_VALUES)), ceil_div(values, _MAX_VALUES))
     if blocks <= 1:
         return 0, 0
     buffer = element_bytes * outputs * blocks * (1 if along_inputs else width * vector)
