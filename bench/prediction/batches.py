@@ -21,6 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
+from capacities import run_within
 from measure import STEPS
 from processes import now, run_forked
 
@@ -103,28 +104,8 @@ def predict(wanted: argparse.Namespace) -> int:
     return min(failed, 1)
 
 
-def trial(family: Any, precision: str, batch: int, limit_bytes: int, out: Path) -> None:
-    import families
-    import torch
-
-    torch.set_num_threads(2)
-    torch.cuda.init()
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(min(1.0, (limit_bytes + 1) / total))
-    torch.manual_seed(0)
-    try:
-        step = families.build(families.Program(family, precision, batch))
-        for _ in range(STEPS):
-            step()
-        torch.cuda.synchronize()
-        fits = True
-    except torch.OutOfMemoryError:
-        fits = False
-    stats = torch.cuda.memory_stats()
-    write(
-        out,
-        {"fits": fits, "retries": stats["num_alloc_retries"], "reserved": stats["reserved_bytes.all.peak"]} | now(),
-    )
+def trial(program: Any, limit_bytes: int, out: Path) -> None:
+    write(out, run_within(program, limit_bytes) | now())
 
 
 def measure(wanted: argparse.Namespace) -> int:
@@ -142,7 +123,8 @@ def measure(wanted: argparse.Namespace) -> int:
                 if out in outs:
                     continue
                 outs[out] = (name, batch)
-                call = functools.partial(trial, kinds[name], row["precision"], batch, row["limit_bytes"], out)
+                program = families.Program(kinds[name], row["precision"], batch)
+                call = functools.partial(trial, program, row["limit_bytes"], out)
                 tasks.append((f"{name}.{batch}", call))
         run_forked("batches", tasks, wanted.jobs, wanted.seconds)
         for out, (name, batch) in outs.items():

@@ -40,8 +40,8 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def trial(program: Any, limit_bytes: int, result: Path) -> None:
-    """Runs the steps of the program within the limit, and writes "fits" or "fails" to `result`."""
+def run_within(program: Any, limit_bytes: int) -> dict[str, Any]:
+    """Returns whether the steps of the program run if PyTorch's allocator may reserve so much, and its counters; once in a process."""
     import families
     import torch
 
@@ -52,14 +52,21 @@ def trial(program: Any, limit_bytes: int, result: Path) -> None:
     torch.cuda.set_per_process_memory_fraction(min(1.0, (limit_bytes + 1) / total))
     torch.manual_seed(0)
     try:
-        step = families.build(program, "cuda")
+        step = families.build(program)
         for _ in range(STEPS):
             step()
         torch.cuda.synchronize()
-        outcome = "fits"
+        fits = True
     except torch.OutOfMemoryError:
-        outcome = "fails"
-    result.write_text(json.dumps({"outcome": outcome, "retries": torch.cuda.memory_stats()["num_alloc_retries"]}))
+        fits = False
+    stats = torch.cuda.memory_stats()
+    return {"fits": fits, "retries": stats["num_alloc_retries"], "reserved": stats["reserved_bytes.all.peak"]}
+
+
+def trial(program: Any, limit_bytes: int, result: Path) -> None:
+    """Writes "fits" or "fails" to `result`."""
+    found = run_within(program, limit_bytes)
+    result.write_text(json.dumps({"outcome": "fits" if found["fits"] else "fails", "retries": found["retries"]}))
 
 
 def bisect(program: Any, peaks: dict[str, int], path: Path) -> None:
