@@ -1,7 +1,7 @@
 """Checkpoint plans against full checkpointing, √N and torch.compile's partitioner: peak, step time and gradients.
 
     python bench/checkpoint.py plan build/plans.pickle              # a machine without a GPU: needs libvram.so and the program
-    python bench/checkpoint.py measure build/plans.pickle out.csv   # a GPU: needs only PyTorch; under 4 minutes on one H200
+    python bench/checkpoint.py measure build/plans.pickle out.csv   # a GPU: needs only PyTorch; under 5 minutes on one H200
     python bench/checkpoint.py host                                 # what regions that keep products cost the host, for each operator
 
 `--tiny` does the same with models that a CPU runs in seconds; peaks are then 0, because the CPU does not count them.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gc
 import math
 import pickle
 import sys
@@ -30,7 +31,7 @@ from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
 
 SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-COMPILED_BUDGETS = (0.2, 0.5, 0.8)
+COMPILED_BUDGETS = (1.0, 0.5, 0.2)
 TIMED, WARM = 5, 2
 
 
@@ -223,49 +224,59 @@ def measure(args):
     plans = pickle.loads(Path(args.plans).read_bytes())
     device = "cuda" if torch.cuda.is_available() else "cpu"
     bench = Bench(device, Path(args.rows), time.monotonic() + args.seconds)
-    for name, (make, batch, casts) in models(args.tiny).items():
-        torch.manual_seed(0)
-        model, sample = make().to(device), batch().to(device)
-        count = len(model.blocks)
-        reference = bench.run(name, "keep all", "", model, sample, casts, None)
-        bench.run(name, "keep all again", "", model, sample, casts, reference)
-        segment = round(math.sqrt(count))
-        lasts = range(0, count, segment)
-        others = {
-            "every block": tuple(CheckpointRegion(i, i) for i in range(count)),
-            "√N": tuple(CheckpointRegion(i, min(i + segment, count) - 1) for i in lasts),
-        }
-        for method, regions in others.items():
-            applied = Regions(model, list(model.blocks), regions)
-            bench.run(name, method, "", model, sample, casts, reference)
-            applied.remove()
-        for share, plan in plans[name].items():
-            with_plan = vram.checkpoint(model, plan=plan)
-            bench.run(name, "plan", share, model, sample, casts, reference, plan)
-            with_plan.remove()
-        del model, sample, reference, applied, with_plan
+    for part in args.parts.split(","):
+        for name, (make, batch, casts) in models(args.tiny).items():
+            torch.manual_seed(0)
+            MEASURED[part](bench, name, make().to(device), batch().to(device), casts, plans[name])
+            torch._dynamo.reset()
+            gc.collect()  # blocks and their regions know each other
+
+
+def measure_regions(bench, name, model, sample, casts, plans):
+    count = len(model.blocks)
+    reference = bench.run(name, "keep all", "", model, sample, casts, None)
+    bench.run(name, "keep all again", "", model, sample, casts, reference)
+    segment = round(math.sqrt(count))
+    others = {
+        "every block": tuple(CheckpointRegion(i, i) for i in range(count)),
+        "√N": tuple(CheckpointRegion(i, min(i + segment, count) - 1) for i in range(0, count, segment)),
+    }
+    for method, regions in others.items():
+        applied = Regions(model, list(model.blocks), regions)
+        bench.run(name, method, "", model, sample, casts, reference)
+        applied.remove()
+    measure_plans(bench, name, "plan", model, sample, casts, plans, reference)
+
+
+def measure_compiled_blocks(bench, name, model, sample, casts, plans):
+    for block in model.blocks:
+        block.forward = torch.compile(block.forward)
+    # Dropout of compiled code draws other numbers, so that its gradients are compared with each other.
+    reference = bench.run(name, "keep all, compiled blocks", "", model, sample, casts, None)
+    measure_plans(bench, name, "plan, compiled blocks", model, sample, casts, plans, reference)
+
+
+def measure_plans(bench, name, method, model, sample, casts, plans, reference):
+    for share, plan in plans.items():
+        with_plan = vram.checkpoint(model, plan=plan)
+        bench.run(name, method, share, model, sample, casts, reference, plan)
+        with_plan.remove()
+
+
+def measure_partitioner(bench, name, model, sample, casts, _plans):
     import torch._functorch.config as config
 
-    for backend in ("aot_eager_decomp_partition", "inductor"):
-        for name, (make, batch, casts) in models(args.tiny).items():
-            for budget in COMPILED_BUDGETS:
-                if time.monotonic() > bench.deadline:
-                    break
-                torch._dynamo.reset()
-                torch.manual_seed(0)
-                model, sample = make().to(device), batch().to(device)
-                reference = bench.run(name, "keep all", "reference", model, sample, casts, None)
-                with config.patch(activation_memory_budget=budget):
-                    bench.run(
-                        name,
-                        f"partitioner, {backend}",
-                        budget,
-                        torch.compile(model, backend=backend),
-                        sample,
-                        casts,
-                        reference,
-                    )
-                del model, sample, reference
+    for budget in COMPILED_BUDGETS:
+        torch._dynamo.reset()
+        with config.patch(activation_memory_budget=budget):
+            bench.run(name, "partitioner", budget, torch.compile(model), sample, casts, None)
+
+
+MEASURED = {
+    "regions": measure_regions,
+    "compiled": measure_compiled_blocks,
+    "partitioner": measure_partitioner,
+}
 
 
 def host(args):
@@ -307,7 +318,8 @@ def main():
     measuring = commands.add_parser("measure")
     measuring.add_argument("plans")
     measuring.add_argument("rows")
-    measuring.add_argument("--seconds", type=float, default=200)
+    measuring.add_argument("--seconds", type=float, default=280)
+    measuring.add_argument("--parts", default=",".join(MEASURED), help="what to measure (default: %(default)s)")
     measuring.set_defaults(call=measure)
     hosting = commands.add_parser("host")
     hosting.add_argument("--repetitions", type=int, default=30)

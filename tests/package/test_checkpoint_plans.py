@@ -38,7 +38,7 @@ def full_bytes() -> int:
 
 
 @pytest.mark.filterwarnings("ignore")
-def peak_of(plan: CheckpointPlan | None) -> int:
+def peak_of(plan: CheckpointPlan | None, *, casts: bool = False) -> int:
     """The peak of the program itself in a dry run, with its own model on the pretended GPU."""
     with dry_run("H200"):
         model = Tower().cuda()
@@ -47,7 +47,9 @@ def peak_of(plan: CheckpointPlan | None) -> int:
         for _ in range(2):
             model.zero_grad(set_to_none=True)
             torch.cuda.reset_peak_memory_stats()
-            loss(model(TOKENS.cuda())).backward()
+            with torch.autocast("cuda", torch.bfloat16, enabled=casts):
+                value = loss(model(TOKENS.cuda()))
+            value.backward()
         return torch.cuda.max_memory_allocated()
 
 
@@ -123,6 +125,17 @@ def test_autocast_counts(full_bytes: int) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         plan = plan_checkpoints(Tower(), TOKENS, "1TiB", loss=loss)
     assert plan.full_peak_bytes < 0.9 * full_bytes
+
+
+def test_cast_parameters_of_a_region_do_not_outlive_the_forward_pass() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        full = plan_checkpoints(Tower(), TOKENS, "1TiB", loss=loss).full_peak_bytes
+        plan = plan_checkpoints(Tower(), TOKENS, int(full * 0.8), loss=loss)
+        assert torch.is_autocast_enabled("cpu")
+        assert torch.autocast_increment_nesting() == 2
+        torch.autocast_decrement_nesting()
+    assert plan.regions
+    assert 0.99 * plan.peak_bytes <= peak_of(plan, casts=True) <= plan.peak_bytes
 
 
 def test_single_blocks(full_bytes: int) -> None:

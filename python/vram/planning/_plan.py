@@ -9,6 +9,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vram._arguments import require_one_of
@@ -103,9 +104,10 @@ def loss_of(output: Any) -> Any:
 class _Trial:
     """The copy of the model during a dry run, and its steps."""
 
-    def __init__(self, question: _Question, run: Any, device: Any) -> None:
+    def __init__(self, question: _Question, run: Any, device: Any, autocast: Callable[[], Any]) -> None:
         from vram.planning._model import fake_copy, fake_sample
 
+        self._autocast = autocast  # of the forward pass
         self._question, self._clock = question, lambda: run._running().clock.now_ns
         self.model, self._optimizer = fake_copy(question.model, question.optimizer)
         self._sample = fake_sample(question.sample, device)
@@ -114,7 +116,8 @@ class _Trial:
     def _forward(self) -> Any:
         from vram.planning._model import called
 
-        return self._question.loss(called(self.model, self._sample))
+        with self._autocast():
+            return self._question.loss(called(self.model, self._sample))
 
     def step(self, regions: Iterable[CheckpointRegion] = ()) -> tuple[Step, int]:
         """Return the marks of a step with these regions, and its peak with the optimizer's step."""
@@ -144,17 +147,37 @@ class _Trial:
         return step, peak
 
 
-@contextlib.contextmanager
-def _autocast_on_gpu(device: Any) -> Iterator[None]:
-    """Autocast of the model's device, for the pretended GPU."""
+def _autocast_on_gpu(device: Any) -> Callable[[], contextlib.AbstractContextManager[Any]]:
+    """Return what enters, for the pretended GPU, the autocast that the model's device has now."""
     import torch
 
-    is_cast = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
-    if device.type == "cuda" or not is_cast:
+    if not (torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)):
+        return contextlib.nullcontext
+    return partial(
+        torch.autocast, "cuda", torch.get_autocast_dtype(device.type), cache_enabled=torch.is_autocast_cache_enabled()
+    )
+
+
+@contextlib.contextmanager
+def _outside_autocast(device: Any) -> Iterator[None]:
+    """Leave all autocast contexts, as a training step does before its backward pass: that empties the cache of cast parameters."""
+    import torch
+
+    torch.clear_autocast_cache()
+    depth = torch.autocast_increment_nesting()
+    for _ in range(depth):
+        torch.autocast_decrement_nesting()
+    kinds = [kind for kind in {"cuda", device.type} if torch.amp.is_autocast_available(kind)]
+    enabled = {kind: torch.is_autocast_enabled(kind) for kind in kinds}
+    for kind in kinds:
+        torch.set_autocast_enabled(kind, False)
+    try:
         yield
-        return
-    with torch.autocast("cuda", torch.get_autocast_dtype(device.type)):
-        yield
+    finally:
+        for kind in kinds:
+            torch.set_autocast_enabled(kind, enabled[kind])
+        for _ in range(depth - 1):
+            torch.autocast_increment_nesting()
 
 
 def _gpu_here() -> str:
@@ -188,7 +211,8 @@ def plan_checkpoints(
     """Find which blocks of a model to run again in backward so that a training step needs at most `budget`, and takes the least time.
 
     The step runs on a copy of the model in a dry run (docs/dry-run.md), without a GPU and without memory; the planner of ``vram plan``
-    finds schedules; the fastest is tried in the dry run, and returned if its peak is within the budget.
+    finds schedules; the fastest is tried in the dry run, and returned if its peak is within the budget. Inside torch.autocast, the forward
+    pass and the loss of that step run inside autocast and its backward pass outside, as PyTorch recommends.
 
     Args:
         model: The model as it will train: in training mode, and before torch.compile, DistributedDataParallel or fully_shard.
@@ -232,8 +256,9 @@ def plan_checkpoints(
     state = random.getstate()
     with warnings.catch_warnings(), dry_run(gpu or _gpu_here(), torch_version=torch_version) as run:
         warnings.simplefilter("ignore")
-        with _autocast_on_gpu(device):
-            plan = _planned(_Trial(question, run, device), question, measured)
+        autocast = _autocast_on_gpu(device)
+        with _outside_autocast(device):
+            plan = _planned(_Trial(question, run, device, autocast), question, measured)
     random.setstate(state)
     return plan
 
