@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/habits.hpp"
 #include "cli/options.hpp"
 #include "show/draw/line.hpp"
 
@@ -131,9 +132,19 @@ tl::unexpected<Error> unknown_command(const Commands& commands, const std::strin
   std::vector<std::string> names;
   for (const auto& command : commands) names.emplace_back(command->manual().name);
   const std::string_view meant = nearest(name, names);
+  if (const auto rows = find_habits(name); meant.empty() && !rows.empty())
+    return fail(Code::kBadInput, "unknown command '{}'; with vram: {} ('vram help {}' explains it)",
+                name, rows.front()->now, name);
   const std::string hint = meant.empty() ? "" : fmt::format(", did you mean '{}'?", meant);
   return fail(Code::kBadInput, "unknown command '{}'{} 'vram --help' lists the commands", name,
               hint.empty() ? ";" : hint);
+}
+
+// What `vram help WORDS` prints if the words are no command.
+Result<int> help_about(const Commands& commands, const std::string& words, Console& console) {
+  const auto rows = find_habits(words);
+  if (rows.empty()) return unknown_command(commands, words);
+  return print(console, describe_habits(rows, reads_chinese(words)));
 }
 
 Result<int> run_with(Command& command, std::vector<std::string> words, Console& console) {
@@ -167,6 +178,10 @@ Result<int> dispatch(std::vector<std::string> words, std::string_view build, Con
   if (wants_help) name = take_front(words);
   const auto found = std::ranges::find_if(
       commands, [&](const auto& command) { return command->manual().name == name; });
+  if (found == commands.end() && wants_help && !wants_page) {
+    for (const std::string& word : words) name += " " + word;
+    return help_about(commands, name, console);
+  }
   if (found == commands.end()) return unknown_command(commands, name);
   if (wants_page) return print(console, command_man_page(**found));
   if (wants_help) return print(console, command_help(**found));
@@ -265,7 +280,10 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands) {
   out +=
       "\n'vram demo' shows what it does, without a GPU. For your own program, run 'vram run "
       "--record\nrun.vtrace -- python train.py', then 'vram report run.vtrace'.\n";
-  out += "'vram help COMMAND' explains a command. 'vram --version' prints the version.\n";
+  out +=
+      "'vram help COMMAND' explains a command, 'vram help WORD' what to use instead of other "
+      "tools: nvidia-smi,\n"
+      "empty_cache, autocast, 显存碎片, ... 'vram --version' prints the version.\n";
   out += fmt::format("Exit codes: {}\n", kExitCodes);
   return out;
 }
