@@ -2,7 +2,7 @@
 // format), and what each function begins with. Any thread; part of tests/fake_rocm_smi.
 #pragma once
 
-#include "gpu/rocm/rocm_types.hpp"
+#include "gpu/rocm/rocm_smi.hpp"
 
 #include <cstdint>
 #include <map>

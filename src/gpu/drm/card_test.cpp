@@ -1,5 +1,5 @@
 // What amdgpu says of a card's bad memory.
-#include "gpu/drm/sensors.hpp"
+#include "gpu/drm/card.hpp"
 
 #include "base/testing/paths.hpp"
 #include "gpu/testing/recorded_tree.hpp"
