@@ -1,6 +1,7 @@
+#include "show/doctor/stress_text.hpp"
+
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "show/doctor/stress.hpp"
 #include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
 #include "show/draw/table.hpp"

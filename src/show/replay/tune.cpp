@@ -10,6 +10,7 @@
 #include "show/names.hpp"
 #include "show/replay/replay_json.hpp"
 #include "show/replay/replay_parts.hpp"
+#include "show/replay/tune_answer.hpp"
 #include "show/report/report_json.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+#include "show/replay/tune_answer.hpp"
+
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "replay/fidelity.hpp"
@@ -6,7 +8,6 @@
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
 #include "show/replay/replay_parts.hpp"
-#include "show/replay/tune.hpp"
 #include "show/report/breakdown.hpp"
 
 #include <fmt/format.h>

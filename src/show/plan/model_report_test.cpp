@@ -1,4 +1,4 @@
-#include "show/plan/model_json.hpp"
+#include "show/plan/model_report.hpp"
 
 #include "base/bytes.hpp"
 #include "base/file.hpp"
@@ -6,7 +6,6 @@
 #include "base/testing/documented.hpp"
 #include "base/testing/paths.hpp"
 #include "plan/model/families.hpp"
-#include "show/plan/model_text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,8 @@
-// The parts of a metrics page, one file each. `devices`: the devices' labels by their index in the
-// snapshot. Pure functions.
+// The metrics of a snapshot's devices and processes. `devices`: the devices' labels by their index
+// in the snapshot. Pure functions.
 #pragma once
 
 #include "show/metrics/families.hpp"
-#include "show/metrics/metrics.hpp"
 #include "watch/snapshot.hpp"
 
 #include <cstdint>
@@ -24,9 +23,6 @@ void add_sums(const watch::Snapshot& snapshot, const std::vector<Labels>& device
 void add_processes(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
                    uint32_t limit, Families& families);
 void add_dcgm(const watch::Snapshot& snapshot, Families& families);
-// Last: it counts the series of the page.
-void add_exporter(const watch::Sampled& sampled, const ExporterFigures& figures,
-                  Families& families);
 
 [[nodiscard]] double seconds_of(uint64_t ns);
 

@@ -1,6 +1,7 @@
+#include "show/plan/plan.hpp"
+
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"
-#include "show/plan/plan.hpp"
 
 #include <gtest/gtest.h>
 
