@@ -1,7 +1,7 @@
 #include "replay/capacity.hpp"
 
 #include "base/bytes.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 

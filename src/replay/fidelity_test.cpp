@@ -1,7 +1,7 @@
 #include "replay/fidelity.hpp"
 
 #include "base/bytes.hpp"
-#include "replay/testing/trace_maker.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/recorded_limit.hpp"
-#include "replay/testing/program_builder.hpp"
-#include "replay/testing/trace_maker.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/run.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 

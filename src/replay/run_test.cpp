@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/testing/paths.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 #include "trace/open.hpp"
 
 #include <gtest/gtest.h>

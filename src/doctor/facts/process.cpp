@@ -1,7 +1,7 @@
 // The examined process: its environment and limits, where it runs, whether MPS serves it.
 #include "doctor/collect.hpp"
 #include "gpu/drm/files.hpp"
-#include "watch/container.hpp"
+#include "watch/process_texts.hpp"
 
 #include <algorithm>
 #include <array>

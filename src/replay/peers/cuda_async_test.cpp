@@ -1,6 +1,6 @@
 // The rules of the model of the driver's stream-ordered allocator, one at a time, by programs whose
 // chunks are known by hand. An op is a millisecond after the one before.
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 

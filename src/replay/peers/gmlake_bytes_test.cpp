@@ -2,7 +2,7 @@
 // twice.
 #include "base/bytes.hpp"
 #include "replay/registry.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The rules of GMLake, one at a time, by programs whose driver calls are known by hand.
 #include "replay/peers/gmlake.hpp"
 
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The rules of RMM's pool, one at a time, by programs whose driver calls and waits are known by
 // hand.
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // by hand.
 #include "base/bytes.hpp"
 #include "replay/run.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 

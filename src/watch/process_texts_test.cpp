@@ -1,5 +1,5 @@
 // Control groups as the runtimes write them, whose ids are known; and texts that only look so.
-#include "watch/container.hpp"
+#include "watch/process_texts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "pool/node_index.hpp"
+#include "pool/node.hpp"
 
 #include <algorithm>
 #include <bit>
