@@ -2,7 +2,6 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
-#include "doctor/checks/torch_settings.hpp"
 
 #include <fmt/format.h>
 

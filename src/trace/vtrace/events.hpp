@@ -7,7 +7,7 @@
 #include "base/pod_vector.hpp"
 #include "base/result.hpp"
 #include "trace/event.hpp"
-#include "trace/vtrace/format.hpp"
+#include "trace/vtrace/frames.hpp"
 
 #include <array>
 #include <cstdint>
