@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "plan/regions.hpp"
+#include "plan/plan.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
 
