@@ -16,8 +16,7 @@
 #include "gpu/memory.hpp"
 #include "gpu/sim/address_space.hpp"
 #include "gpu/sim/calls.hpp"
-#include "gpu/sim/physical.hpp"
-#include "gpu/sim/ranges.hpp"
+#include "gpu/sim/memory_map.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,6 @@
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
-#include "show/draw/table.hpp"
 #include "show/live/status_words.hpp"
 
 #include <fmt/format.h>

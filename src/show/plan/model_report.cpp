@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "plan/model/activations.hpp"
 #include "plan/model/weights.hpp"
-#include "show/draw/table.hpp"
+#include "show/draw/page.hpp"
 #include "show/plan/model_names.hpp"
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "plan/plan.hpp"
-#include "show/draw/table.hpp"
+#include "show/draw/page.hpp"
 #include "show/names.hpp"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/fidelity.hpp"
-#include "show/draw/table.hpp"
+#include "show/draw/page.hpp"
 #include "show/names.hpp"
 #include "show/report/report_text.hpp"
 

@@ -5,7 +5,7 @@
 #include "replay/fidelity.hpp"
 #include "replay/peers/torch_options.hpp"
 #include "replay/tune/tune_space.hpp"
-#include "show/draw/table.hpp"
+#include "show/draw/page.hpp"
 #include "show/names.hpp"
 #include "show/replay/replay_parts.hpp"
 #include "show/report/breakdown.hpp"

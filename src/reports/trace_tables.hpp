@@ -1,8 +1,9 @@
-// What the ids in a trace mean, as dictionaries: made once for a table, not for each row.
+// The events and the allocations of a recording as tables; and what the ids in a trace mean, as
+// dictionaries: made once for a table, not for each row.
 #pragma once
 
 #include "base/result.hpp"
-#include "reports/batch.hpp"
+#include "reports/recording.hpp"
 #include "trace/trace.hpp"
 
 #include <cstddef>
@@ -41,5 +42,11 @@ inline constexpr uint64_t kMaxStackTextBytes = uint64_t{4} << 30;
 [[nodiscard]] TextsOfIds texts_of_kinds();
 // By DeviceKind: "gpu", "host".
 [[nodiscard]] TextsOfIds texts_of_device_kinds();
+
+// One row for each event, in the recorded order, device after device.
+[[nodiscard]] Result<Table> events_table(const SharedRecording& recording);
+// One row for each use of an address, from allocation to free. Computes the history of every device
+// again, which explain() does not keep.
+[[nodiscard]] Result<Table> allocations_table(const SharedRecording& recording);
 
 }  // namespace vram::reports
