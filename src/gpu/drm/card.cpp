@@ -1,5 +1,6 @@
 #include "gpu/drm/card.hpp"
 
+#include "base/text.hpp"
 #include "gpu/drm/fdinfo.hpp"
 #include "gpu/drm/files.hpp"
 

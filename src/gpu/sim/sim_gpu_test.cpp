@@ -46,9 +46,7 @@ TEST(SimGpuTimeTest, TheClockIsTheSumOfWhatTheCallsCost) {
 }
 
 TEST(SimGpuTimeTest, ACallThatFailsIsCountedAndCostsWhatItCostsForNothing) {
-  SimOptions options;
-  options.devices = {{kGiB, kUnlimited}};
-  SimGpu gpu(options);
+  SimGpu gpu({.devices = {{kGiB, kUnlimited}}});
   Address address = 0;
   EXPECT_EQ(gpu.alloc_segment(0, 2 * kGiB, &address), Status::kOutOfMemory);
   EXPECT_EQ(gpu.stats()[Call::kAllocSegment].count, 1u);
@@ -113,9 +111,7 @@ TEST(SimGpuTimeTest, AStreamWaitsWhereTheHostDoesNot) {
 }
 
 TEST(SimGpuTimeTest, SynchronizeWaitsForAllOfOneDevice) {
-  SimOptions options;
-  options.devices.resize(2);
-  SimGpu gpu(options);
+  SimGpu gpu({.devices = {SimDevice{}, SimDevice{}}});
   ASSERT_EQ(gpu.enqueue(0, 1, 10'000), Status::kOk);
   ASSERT_EQ(gpu.enqueue(0, 2, 20'000), Status::kOk);
   ASSERT_EQ(gpu.enqueue(1, 1, 99'000), Status::kOk);
@@ -146,9 +142,7 @@ TEST(SimGpuTimeTest, FreeingASegmentWaitsForItsDeviceAndUnmapDoesNot) {
 // What the simulated GPU has beyond the rules of memory.hpp (memory_rules_test.cpp): limits, two
 // devices at once, where segments go.
 SimOptions two_devices(uint64_t capacity_bytes) {
-  SimOptions options;
-  options.devices = {{capacity_bytes, kUnlimited}, {capacity_bytes, kUnlimited}};
-  return options;
+  return {.devices = {{capacity_bytes, kUnlimited}, {capacity_bytes, kUnlimited}}};
 }
 
 class SimGpuRulesTest : public testing::Test {
@@ -242,11 +236,9 @@ TEST_F(SimGpuRulesTest, SegmentsGoWhereTheyArePutAndOnlyOnce) {
 
 // Contents: what is written through one address is read through another, and nothing else is.
 SimOptions with_bytes(bool poison_on_unmap = false) {
-  SimOptions options;
-  options.devices = {{64 * kMiB, kUnlimited}, {64 * kMiB, kUnlimited}};
-  options.backing = true;
-  options.poison_on_unmap = poison_on_unmap;
-  return options;
+  return {.devices = {{64 * kMiB, kUnlimited}, {64 * kMiB, kUnlimited}},
+          .backing = true,
+          .poison_on_unmap = poison_on_unmap};
 }
 
 std::vector<std::byte> bytes_of(uint8_t value, size_t count) {

@@ -11,12 +11,6 @@ namespace {
 using Kind = DriverCall::Kind;
 using testing::HasSubstr;
 
-ReplayOptions with_lag(int64_t milliseconds) {
-  ReplayOptions options;
-  options.lag_ns = milliseconds * 1'000'000;
-  return options;
-}
-
 // Time passes: one millisecond each.
 void wait(ProgramBuilder& p, int milliseconds) {
   for (int i = 0; i < milliseconds; ++i) p.alloc(0);

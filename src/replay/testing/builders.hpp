@@ -66,11 +66,9 @@ inline Outcome run_on(std::string_view text, const Program& program,
   return outcome;
 }
 
-inline ReplayOptions capacity(uint64_t bytes) {
-  ReplayOptions options;
-  options.capacity_bytes = bytes;
-  return options;
-}
+inline ReplayOptions capacity(uint64_t bytes) { return {.capacity_bytes = bytes}; }
+
+inline ReplayOptions with_lag(int64_t milliseconds) { return {.lag_ns = milliseconds * 1'000'000}; }
 
 // TraceMaker: traces of one device, event by event, a microsecond each, and the state that the
 // allocator was in after the last.

@@ -1,5 +1,6 @@
 #include "show/metrics/metrics.hpp"
 
+#include "base/text.hpp"
 #include "show/metrics/families.hpp"
 #include "show/metrics/snapshot_metrics.hpp"
 
@@ -118,18 +119,12 @@ std::string metrics_text(const watch::Sampled& sampled, const ExporterFigures& f
 
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 // What is before the mark; `text` becomes what is after it.
 std::string_view next_part(std::string_view& text, char mark) {
   const size_t end = text.find(mark);
   const std::string_view part = text.substr(0, end);
   text = end == std::string_view::npos ? "" : text.substr(end + 1);
-  return trimmed(part);
+  return trimmed(part, " \t");
 }
 
 bool is_word(std::string_view text, std::string_view word) {
