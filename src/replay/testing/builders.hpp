@@ -5,7 +5,11 @@
 #include "replay/program.hpp"
 #include "replay/run.hpp"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,6 +70,15 @@ inline Outcome run_on(std::string_view text, const Program& program,
   return outcome;
 }
 
+// None of the specs is accepted, and each error names the valid keys.
+inline void expect_refused(std::initializer_list<const char*> specs, const std::string& keys) {
+  for (const char* text : specs) {
+    const auto spec = parse_spec(text);
+    ASSERT_FALSE(spec) << text;
+    EXPECT_THAT(spec.error().message, ::testing::HasSubstr("valid keys of " + keys));
+  }
+}
+
 inline ReplayOptions capacity(uint64_t bytes) { return {.capacity_bytes = bytes}; }
 
 inline ReplayOptions with_lag(int64_t milliseconds) { return {.lag_ns = milliseconds * 1'000'000}; }
@@ -84,6 +97,11 @@ class TraceMaker {
     event.pool = pool;
     event.time_ns = 1'000'000 + static_cast<int64_t>(trace_.events.size()) * 1000;
     trace_.events.push_back(event);
+  }
+  // A segment of the request's size.
+  void take(uint64_t address, uint64_t bytes) {
+    add(trace::EventKind::kSegmentAlloc, address, bytes);
+    add(trace::EventKind::kAlloc, address, bytes);
   }
   void free(uint64_t address, uint64_t bytes, trace::StreamId stream = 0) {
     add(trace::EventKind::kFreeRequested, address, bytes, stream);

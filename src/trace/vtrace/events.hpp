@@ -71,6 +71,7 @@ class EventEncoder {
   void put_event(const Event& event, const Event* next);
   [[nodiscard]] bool put_reference(const Event& event);
   void put_explicit(const Event& event);
+  void put_origin(const Event& event);
   void put_time(Column column, const Event& event);
   [[nodiscard]] Slot& find(Slots& slots, uint64_t key) const;
   [[nodiscard]] std::span<const std::span<const uint8_t>> finish();
