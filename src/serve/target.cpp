@@ -65,7 +65,7 @@ std::optional<Query> parse_query(std::string_view text) {
   return query;
 }
 
-constexpr std::string_view kBlanks = " \t";
+constexpr std::string_view kHeaderBlanks = " \t";
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -137,8 +137,8 @@ bool accepts_gzip(std::string_view accept_encoding) {
   std::optional<bool> any;
   while (!accept_encoding.empty()) {
     std::string_view weight = take_before(accept_encoding, ',');
-    const std::string name = lower(trimmed(take_before(weight, ';'), kBlanks));
-    const bool is_welcome = !is_refused(lower(trimmed(weight, kBlanks)));
+    const std::string name = lower(trimmed(take_before(weight, ';'), kHeaderBlanks));
+    const bool is_welcome = !is_refused(lower(trimmed(weight, kHeaderBlanks)));
     if (name == "gzip" || name == "x-gzip") return is_welcome;
     if (name == "*") any = is_welcome;
   }

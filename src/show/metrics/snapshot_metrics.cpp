@@ -4,8 +4,8 @@
 
 #include "base/bytes.hpp"
 #include "show/live/status_words.hpp"
-#include "show/metrics/figure_series.hpp"
 #include "watch/bounds.hpp"
+#include "watch/figures/figure.hpp"
 #include "watch/sources.hpp"
 
 #include <fmt/format.h>
@@ -23,6 +23,85 @@ namespace vram::show::metrics {
 namespace {
 
 namespace figures = watch::figures;
+
+// The series that rows of the table of figures have: constants and functions up to add_figures().
+constexpr uint64_t kWholePercent = 100;
+
+std::optional<Number> count_in_base_unit(figures::Unit unit, uint64_t count) {
+  switch (unit) {
+    case figures::Unit::kPercent:
+      if (count > kWholePercent) return std::nullopt;
+      return static_cast<double>(count) / 100.0;
+    case figures::Unit::kMilliwatts:
+      return static_cast<double>(count) / 1e3;
+    case figures::Unit::kMegahertz:
+      return count * 1'000'000;
+    case figures::Unit::kNanoseconds:
+      return static_cast<double>(count) / 1e9;
+    default:
+      return count;
+  }
+}
+
+// The labels, and values under names that have spaces between them.
+Labels with_each(Labels labels, std::string_view names, const std::vector<std::string>& values) {
+  for (const std::string& value : values) {
+    const size_t end = std::min(names.find(' '), names.size());
+    labels = labels.with(names.substr(0, end), value);
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return labels;
+}
+
+std::optional<uint64_t> number_in(const figures::Value& value) {
+  const auto* number = std::get_if<uint64_t>(&value);
+  return number != nullptr ? std::optional(*number) : std::nullopt;
+}
+
+// Unknown above the limit.
+figures::Value at_most(const figures::Value& value, const std::optional<uint64_t>& limit) {
+  const auto number = number_in(value);
+  return number && limit && *number > *limit ? figures::Value() : value;
+}
+
+std::optional<Number> in_base_unit(figures::Unit unit, const figures::Value& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return uint64_t{*flag};
+  if (const auto* difference = std::get_if<int64_t>(&value)) return *difference;
+  if (const auto* ratio = std::get_if<double>(&value)) return *ratio;
+  const auto count = number_in(value);
+  return count ? count_in_base_unit(unit, *count) : std::nullopt;
+}
+
+// The value of a figure, unless it is a number above its limit. Memory of a device is no more than
+// the device has.
+template <typename T>
+figures::Value bounded(const figures::Figure<T>& figure, const T& object,
+                       const std::optional<uint64_t>& device_bytes) {
+  if (!figure.value) return {};
+  const std::optional<uint64_t> most = figure.is_of_device ? device_bytes : std::nullopt;
+  std::optional<uint64_t> limit;
+  if (figure.limit) limit = number_in(at_most(figure.limit(object), most));
+  return at_most(figure.value(object), limit ? limit : most);
+}
+
+// Adds the metrics of an object; `device_bytes` is the memory of the device that it is a part of.
+template <typename T>
+void add_figures(const T& object, const std::optional<uint64_t>& device_bytes, const Labels& labels,
+                 Families& families) {
+  static const auto kShown = figures::arranged<T>(&figures::Figure<T>::metric);
+  for (const figures::Figure<T>* figure : kShown) {
+    const figures::MetricCell<T>& cell = figure->metric;
+    const Metric metric{cell.name, cell.kind, cell.help};
+    if (cell.points != nullptr) {
+      for (const figures::Point& point : cell.points(object))
+        families.add(metric, with_each(labels, cell.labels, point.labels),
+                     in_base_unit(figure->unit, point.number));
+    } else if (!cell.unless || !number_in(cell.unless(object))) {
+      families.add(metric, with_each(labels, cell.labels, {std::string(cell.label_value)}),
+                   in_base_unit(figure->unit, bounded(*figure, object, device_bytes)));
+    }
+  }
+}
 
 // There the domain has eight digits: "00000000:19:00.0".
 std::string long_pci_id(std::string pci_id) {

@@ -1,17 +1,18 @@
-#include "cli/rights.hpp"
+#include "base/rights.hpp"
 
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace vram::cli {
+namespace vram {
 namespace {
 
 #if defined(__x86_64__)
@@ -73,4 +74,14 @@ Result<> refuse_dangerous_calls() {
   return {};
 }
 
-}  // namespace vram::cli
+Result<> drop_capabilities() {
+  // Kernels before 4.3 have no ambient ones.
+  (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
+  if (syscall(SYS_capset, &header, none.data()) != 0)
+    return fail(Code::kIo, "capabilities can't be given up: {}", std::strerror(errno));
+  return {};
+}
+
+}  // namespace vram
