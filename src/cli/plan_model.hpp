@@ -7,7 +7,7 @@
 #include "cli/console.hpp"
 #include "cli/output.hpp"
 #include "cli/recorded_program.hpp"
-#include "plan/model/task.hpp"
+#include "plan/model/architecture.hpp"
 #include "plan/split/split.hpp"
 #include "show/plan/emit.hpp"
 #include "trace/open.hpp"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "plan/model/architecture.hpp"
-#include "plan/model/task.hpp"
 #include "plan/split/split.hpp"
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include "pool/arena.hpp"
 #include "pool/blocks.hpp"
 #include "pool/device.hpp"
-#include "pool/options.hpp"
+#include "pool/interface.hpp"
 
 #include <gtest/gtest.h>
 

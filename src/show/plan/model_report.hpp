@@ -3,7 +3,6 @@
 #pragma once
 
 #include "plan/model/architecture.hpp"
-#include "plan/model/task.hpp"
 #include "plan/split/split.hpp"
 #include "show/draw/page.hpp"
 

@@ -1,5 +1,5 @@
 // dlsym, answered with stand-ins for what is watched.
-#include "tap/found.hpp"
+#include "tap/cuda.hpp"
 
 #include "tap/calls.hpp"
 

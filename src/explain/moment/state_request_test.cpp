@@ -1,7 +1,6 @@
-#include "explain/moment/request.hpp"
-
 #include "base/bytes.hpp"
 #include "explain/explain.hpp"
+#include "explain/moment/state.hpp"
 #include "explain/testing/recording.hpp"
 #include "explain/testing/trace_builder.hpp"
 
