@@ -1,4 +1,5 @@
-// What the user of a pool chooses (Options), reads (Stats) and is told (Observer).
+// What the user of a pool chooses (Options) and reads (Stats), and who is notified of changes
+// (Observer).
 #pragma once
 
 #include "base/bytes.hpp"

@@ -168,8 +168,8 @@ inline constexpr uint64_t kMaxBytesPerSecond = 10'000'000'000'000;
 // Reads memory with the newest function that works. Returns its result, or that of the oldest.
 NvmlReturn query_memory(const NvmlApi& api, nvmlDevice device, DeviceMemory& memory);
 
-// Figures that NVML has by number: many in one call, each with its own answer and type. Fills in the
-// values; if the call itself fails, each gets that result.
+// Figures that NVML has by number: many in one call, each with its own answer and type. Fills in
+// the values; if the call itself fails, each gets that result.
 void query_fields(const NvmlApi& api, nvmlDevice device, std::span<FieldValue> values);
 
 [[nodiscard]] FieldValue field(Field number, uint32_t scope = 0);
