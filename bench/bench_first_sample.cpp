@@ -8,9 +8,9 @@
 #include "gpu/drm/drm.hpp"
 #include "gpu/nvml/health.hpp"
 #include "gpu/nvml/nvml.hpp"
+#include "gpu/nvml/nvml_api.hpp"
 #include "gpu/nvml/nvml_when_awake.hpp"
 #include "gpu/nvml/process_list.hpp"
-#include "gpu/nvml/query.hpp"
 #include "watch/sources.hpp"
 #include "watch/take_snapshot.hpp"
 

@@ -74,12 +74,7 @@ class Player {
 
 // The pool as the C library hands it out: of all threads, blocks by address.
 struct Shared {
-  static gpu::SimOptions options() {
-    gpu::SimOptions options;
-    options.devices = {gpu::SimDevice{.capacity_bytes = 512 * kGiB}};
-    return options;
-  }
-  gpu::SimGpu gpu{options()};
+  gpu::SimGpu gpu{{.devices = {gpu::SimDevice{.capacity_bytes = 512 * kGiB}}}};
   pool::Device device{gpu, 0};
   pool::SharedPool pool{device};
 };

@@ -2,8 +2,8 @@
 // training and, where VRAM_BENCH_TRACE names a recording, on that one.
 #include "trace/open.hpp"
 #include "trace/testing/synthetic_trace.hpp"
+#include "trace/vtrace/frames.hpp"
 #include "trace/vtrace/reader.hpp"
-#include "trace/vtrace/source.hpp"
 #include "trace/vtrace/writer.hpp"
 
 #include <benchmark/benchmark.h>

@@ -49,9 +49,7 @@ class Recording {
     }
   }
   [[nodiscard]] replay::ReplayResult replay_all() {
-    replay::ReplayOptions options;
-    options.search_min_capacity = true;
-    return replay_first(ops_.size(), options);
+    return replay_first(ops_.size(), {.search_min_capacity = true});
   }
   // Share of the time from that part of the requests on.
   [[nodiscard]] double driver_share_from(double part) {

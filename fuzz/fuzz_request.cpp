@@ -1,8 +1,8 @@
 // Bytes as what a client may choose: the target of a request, its headers, parameters. Whatever
 // they are: no crash, and what is accepted holds what it promises.
 #include "base/result.hpp"
+#include "serve/credentials.hpp"
 #include "serve/target.hpp"
-#include "serve/token.hpp"
 #include "show/metrics/metrics.hpp"
 
 #include <cstddef>

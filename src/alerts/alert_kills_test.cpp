@@ -3,8 +3,8 @@
 // to a receiver), then at its second, and so on to the last; others go on where it was. In the end
 // every receiver has received each beginning and each end.
 #include "alerts/alert_engine.hpp"
+#include "alerts/testing/delivery.hpp"
 #include "alerts/testing/samples.hpp"
-#include "alerts/testing/stub_server.hpp"
 #include "base/json.hpp"
 #include "base/time.hpp"
 #include "history/testing/history_samples.hpp"

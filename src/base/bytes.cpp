@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 
+#include "base/text.hpp"
 #include "base/time.hpp"
 
 #include <fmt/chrono.h>
@@ -14,6 +15,8 @@
 namespace vram {
 namespace {
 
+constexpr std::string_view kBlanks = " \t\n\v\f\r";
+
 // Three significant digits without a trailing ".0": 9.77, 97.7, 977, 2.
 std::string three_digits(double value) {
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
@@ -25,30 +28,20 @@ std::string three_digits(double value) {
   return text;
 }
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
 struct NumberAndUnit {
   double number = 0;
   std::string unit;  // lower case
 };
 
 std::optional<NumberAndUnit> split_number(std::string_view text) {
-  text = trim(text);
+  text = trimmed(text, kBlanks);
   NumberAndUnit result;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), result.number,
                                             std::chars_format::fixed);
   if (error != std::errc() || !(result.number >= 0 && std::isfinite(result.number))) {
     return std::nullopt;
   }
-  for (const char c : trim(text.substr(static_cast<size_t>(end - text.data())))) {
+  for (const char c : trimmed(text.substr(static_cast<size_t>(end - text.data())), kBlanks)) {
     result.unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
   return result;

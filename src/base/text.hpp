@@ -41,6 +41,14 @@ struct Glyph {
 // texts of any length, whose width does not matter. UTF-8 characters stay complete.
 [[nodiscard]] std::string limit_bytes(std::string_view utf8, size_t max_bytes);
 
+// The text without the blanks around it.
+[[nodiscard]] constexpr std::string_view trimmed(std::string_view text,
+                                                 std::string_view blanks = " \t\r\n") {
+  const size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
 // Finds the known word that is closest to a mistyped one. A pure function.
 
 // The candidate nearest to a mistyped word; empty when none is near.

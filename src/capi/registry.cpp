@@ -1,7 +1,6 @@
 #include "capi/registry.hpp"
 
 #include "base/bytes.hpp"
-#include "base/environment.hpp"
 #include "base/result.hpp"
 #include "record/threads.hpp"
 #include "trace/event.hpp"
@@ -14,12 +13,6 @@ namespace vram::capi {
 namespace {
 
 constexpr uint64_t kHandleUnitBytes = 2 * kMiB;
-
-// Another driver library, for tests on machines without a GPU.
-std::string driver_path() {
-  std::string named = trusted_environment("VRAM_CUDA_DRIVER");
-  return named.empty() ? "libcuda.so.1" : named;
-}
 
 Result<pool::Options> read_options(const vram_pool_options& options) {
   pool::Options into;
@@ -81,7 +74,7 @@ Result<vram_pool*> Registry::reopen(int device, const vram_pool_options& options
   VRAM_TRY_ASSIGN(auto settings, read_options(options));
   record::Recorder::claim();  // before the first call to the driver
   if (!driver_) {
-    VRAM_TRY_ASSIGN(auto driver, gpu::cuda::DriverApi::load(driver_path()));
+    VRAM_TRY_ASSIGN(auto driver, gpu::cuda::DriverApi::load(gpu::cuda::driver_path()));
     driver_ = driver;
     (void)pthread_atfork(nullptr, nullptr, [] { get().is_forked_.store(true); });
   }

@@ -5,7 +5,7 @@
 #include "capi/last_error.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/nvml/nvml.hpp"
-#include "gpu/rocm/rocm_extras.hpp"
+#include "gpu/rocm/rocm_smi.hpp"
 #include "record/board.hpp"
 #include "record/board_reader.hpp"
 

@@ -23,6 +23,7 @@ using vram::capi::OpenPool;
 using vram::capi::refuse;
 using vram::capi::Registry;
 using vram::gpu::Status;
+using vram::pool::SharedPool;
 
 uint64_t as_number(const void* address) { return reinterpret_cast<uint64_t>(address); }
 // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of the device are numbers to us
@@ -67,6 +68,16 @@ vram_status status_of(vram::Code code) {
       break;
   }
   return VRAM_NOT_SUPPORTED;
+}
+
+// For calls that can't fail on an open pool.
+template <typename Action>
+vram_status on_pool(vram_pool* handle, Action action) {
+  if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
+  action(pool->pool);
+  return VRAM_OK;
 }
 
 }  // namespace
@@ -188,11 +199,8 @@ size_t vram_trim(vram_pool* handle, size_t bytes) {
 }
 
 vram_status vram_limit(vram_pool* handle, uint64_t bytes) {
-  if (Registry::get().is_forked()) return VRAM_FORKED;
-  OpenPool* const pool = opened(handle);
-  if (pool == nullptr) return VRAM_INVALID_VALUE;
-  pool->pool.limit(bytes == 0 ? UINT64_MAX : bytes);
-  return VRAM_OK;
+  return on_pool(handle,
+                 [bytes](SharedPool& pool) { pool.limit(bytes == 0 ? UINT64_MAX : bytes); });
 }
 
 vram_status vram_enable_peer(vram_pool* handle, int device) {
@@ -204,19 +212,11 @@ vram_status vram_enable_peer(vram_pool* handle, int device) {
 }
 
 vram_status vram_begin_capture(vram_pool* handle) {
-  if (Registry::get().is_forked()) return VRAM_FORKED;
-  OpenPool* const pool = opened(handle);
-  if (pool == nullptr) return VRAM_INVALID_VALUE;
-  pool->pool.begin_capture();
-  return VRAM_OK;
+  return on_pool(handle, [](SharedPool& pool) { pool.begin_capture(); });
 }
 
 vram_status vram_end_capture(vram_pool* handle) {
-  if (Registry::get().is_forked()) return VRAM_FORKED;
-  OpenPool* const pool = opened(handle);
-  if (pool == nullptr) return VRAM_INVALID_VALUE;
-  pool->pool.end_capture();
-  return VRAM_OK;
+  return on_pool(handle, [](SharedPool& pool) { pool.end_capture(); });
 }
 
 vram_status vram_add_reclaim_hook(vram_reclaim_fn hook, void* user) {
@@ -277,19 +277,11 @@ vram_status vram_get_stats(vram_pool* handle, vram_stats* stats) {
 }
 
 vram_status vram_reset_peaks(vram_pool* handle) {
-  if (Registry::get().is_forked()) return VRAM_FORKED;
-  OpenPool* const pool = opened(handle);
-  if (pool == nullptr) return VRAM_INVALID_VALUE;
-  pool->pool.reset_peaks();
-  return VRAM_OK;
+  return on_pool(handle, [](SharedPool& pool) { pool.reset_peaks(); });
 }
 
 vram_status vram_reset_sums(vram_pool* handle) {
-  if (Registry::get().is_forked()) return VRAM_FORKED;
-  OpenPool* const pool = opened(handle);
-  if (pool == nullptr) return VRAM_INVALID_VALUE;
-  pool->pool.reset_sums();
-  return VRAM_OK;
+  return on_pool(handle, [](SharedPool& pool) { pool.reset_sums(); });
 }
 
 size_t vram_visit(vram_pool* handle, void (*visit)(void* user, const vram_part* part), void* user) {

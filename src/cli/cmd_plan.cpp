@@ -6,7 +6,6 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/plan_model.hpp"
-#include "cli/plan_request.hpp"
 #include "cli/recordings.hpp"
 #include "plan/chain_of.hpp"
 #include "plan/plan.hpp"

@@ -4,7 +4,7 @@
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
 #include "explain/explain.hpp"
-#include "explain/moment/request.hpp"
+#include "explain/moment/state.hpp"
 #include "show/draw/page.hpp"
 #include "show/report/ranks.hpp"
 #include "show/report/report_json.hpp"

@@ -5,7 +5,7 @@
 #include "cli/command.hpp"
 #include "cli/folders.hpp"
 #include "cli/serving.hpp"
-#include "serve/token.hpp"
+#include "serve/credentials.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -7,8 +7,8 @@
 #include "cli/live.hpp"
 #include "cli/output.hpp"
 #include "cli/signals.hpp"
-#include "show/live/status_csv.hpp"
-#include "show/live/status_json.hpp"
+#include "show/live/status_detail.hpp"
+#include "show/live/status_export.hpp"
 #include "show/live/status_text.hpp"
 #include "show/metrics/metrics.hpp"
 

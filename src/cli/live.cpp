@@ -7,7 +7,7 @@
 #include "gpu/drm/drm.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/nvml/nvml_when_awake.hpp"
-#include "gpu/rocm/rocm_extras.hpp"
+#include "gpu/rocm/rocm_smi.hpp"
 #include "trace/open.hpp"
 #include "watch/playback.hpp"
 #include "watch/take_snapshot.hpp"

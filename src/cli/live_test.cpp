@@ -4,7 +4,7 @@
 #include "base/testing/paths.hpp"
 #include "base/time.hpp"
 #include "explain/explain.hpp"
-#include "explain/moment/request.hpp"
+#include "explain/moment/state.hpp"
 #include "trace/open.hpp"
 
 #include <gtest/gtest.h>

@@ -27,12 +27,10 @@ Option force_option(Output& target) {
 
 show::TextOptions text_options(const Output& output, const Console& console) {
   const bool to_file = !output.path.empty();
-  show::TextOptions options;
-  options.columns = console.columns();
-  options.colour = console.colour() && !to_file;
-  options.unicode = console.unicode() || to_file;
-  options.bars = console.bars() || to_file;
-  return options;
+  return {.columns = console.columns(),
+          .colour = console.colour() && !to_file,
+          .unicode = console.unicode() || to_file,
+          .bars = console.bars() || to_file};
 }
 
 Error with_force(Error error) {

@@ -2,9 +2,8 @@
 
 #include "plan/model/families.hpp"
 #include "show/plan/emit.hpp"
-#include "show/plan/model_json.hpp"
 #include "show/plan/model_names.hpp"
-#include "show/plan/model_text.hpp"
+#include "show/plan/model_report.hpp"
 
 #include <algorithm>
 #include <array>

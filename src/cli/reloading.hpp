@@ -3,9 +3,9 @@
 #pragma once
 
 #include "cli/serving.hpp"
+#include "serve/credentials.hpp"
 #include "serve/file_watch.hpp"
 #include "serve/log.hpp"
-#include "serve/token.hpp"
 
 #include <memory>
 #include <string>

@@ -1,6 +1,5 @@
 #include "cli/stress_card.hpp"
 
-#include "base/environment.hpp"
 #include "base/result.hpp"
 #include "gpu/cuda/cuda_copies.hpp"
 #include "gpu/cuda/cuda_memory.hpp"
@@ -24,9 +23,9 @@ constexpr unsigned kMaxLanes = 8;
 class SimulatedCard final : public StressCard {
  public:
   explicit SimulatedCard(uint64_t bytes)
-      : gpu_(options(bytes)), card_(gpu_, gpu_, 0, 1, [](gpu::Call, gpu::Status status) {
-          return std::string(gpu::to_string(status));
-        }) {
+      : gpu_({.devices = {{bytes, gpu::kUnlimited}}, .backing = true}),
+        card_(gpu_, gpu_, 0, 1,
+              [](gpu::Call, gpu::Status status) { return std::string(gpu::to_string(status)); }) {
     device_.name = "simulated GPU";
     device_.uuid = fmt::format("simulated-{}", bytes);
     device_.is_simulated = true;
@@ -35,12 +34,6 @@ class SimulatedCard final : public StressCard {
   const stress::StressedDevice& device() const override { return device_; }
 
  private:
-  static gpu::SimOptions options(uint64_t bytes) {
-    gpu::SimOptions options;
-    options.devices = {{bytes, gpu::kUnlimited}};
-    options.backing = true;
-    return options;
-  }
   gpu::SimGpu gpu_;
   stress::Card card_;
   stress::StressedDevice device_;
@@ -85,13 +78,8 @@ class CudaCard final : public StressCard {
   stress::StressedDevice device_;
 };
 
-std::string driver_path() {
-  std::string named = trusted_environment("VRAM_CUDA_DRIVER");
-  return named.empty() ? "libcuda.so.1" : named;
-}
-
 Result<std::unique_ptr<Driver>> open_driver() {
-  const std::string path = driver_path();
+  const std::string path = gpu::cuda::driver_path();
   VRAM_TRY_ASSIGN(auto api, DriverApi::load(path));
   VRAM_TRY_ASSIGN(auto copies, CopyApi::load(path));
   return std::make_unique<Driver>(Driver{api, copies});

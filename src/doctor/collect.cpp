@@ -1,5 +1,6 @@
 #include "doctor/collect.hpp"
 
+#include "base/text.hpp"
 #include "gpu/drm/files.hpp"
 #include "watch/reclaim.hpp"
 
@@ -78,7 +79,7 @@ std::optional<std::string> Tree::read(const std::string& path, size_t max_bytes)
 
 std::string Tree::line(const std::string& path) const {
   const std::string bytes = read(path).value_or("");
-  return std::string(text::trimmed(std::string_view(bytes).substr(0, bytes.find('\n'))));
+  return std::string(trimmed(std::string_view(bytes).substr(0, bytes.find('\n'))));
 }
 
 std::optional<uint64_t> Tree::number(const std::string& path) const {

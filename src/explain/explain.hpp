@@ -24,7 +24,7 @@ struct ExplainOptions {
 [[nodiscard]] Result<> check_contents(const trace::Trace& trace);
 
 // Errors: kNotFound if the requested device is not in the trace (the message lists the existing
-// ones), and those of check_contents(). find_state() (moment/request.hpp) adds other moments.
+// ones), and those of check_contents(). find_state() (moment/state.hpp) adds other moments.
 [[nodiscard]] Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options = {});
 
 // Numbers in a recording's facts about its process and machine (Trace::about).

@@ -15,11 +15,6 @@ namespace {
 
 class WrappedTest : public testing::Test {
  protected:
-  static SimOptions with_bytes() {
-    SimOptions options;
-    options.backing = true;
-    return options;
-  }
   // Runs the call and checks by the simulated GPU's own counts that its name is right.
   auto counting() {
     return [this](Call call, auto run) {
@@ -69,7 +64,7 @@ class WrappedTest : public testing::Test {
     EXPECT_EQ(gpu_.free_segment(0, at), Status::kOk);
   }
 
-  SimGpu gpu_{with_bytes()};
+  SimGpu gpu_{{.backing = true}};
   std::vector<Call> calls_;
 };
 

@@ -253,4 +253,42 @@ NodeId Leases::take_back(Lease* lease, uint64_t bytes) {
   return part;
 }
 
+// What must always hold within the arena.
+
+std::string Arena::check_node(NodeId id) const {
+  const Node& node = nodes_[id];
+  if (node.size_bytes == 0) return "a node has no bytes";
+  if (node.next == kNoNode) return {};
+  const Node& next = nodes_[node.next];
+  if (next.state == NodeState::kUnused || next.prev != id) return "neighbours disagree";
+  if (node.address + node.size_bytes != next.address) return "neighbours do not adjoin";
+  if (node.state == NodeState::kFree && joins(next, node)) return "free neighbours are not one";
+  return {};
+}
+
+std::string Arena::check_indexes() const {
+  std::vector<bool> is_indexed(nodes_.size());
+  uint64_t bytes = 0;
+  for (StreamIndex stream = 0; stream < stream_count(); ++stream) {
+    for_each_free(stream, [&](NodeId id) {
+      is_indexed[id] = nodes_[id].stream == stream;
+      bytes += nodes_[id].size_bytes;
+    });
+  }
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    if (is_indexed[id] != (nodes_[id].state == NodeState::kFree)) {
+      return "what is free is not what is in the indexes";
+    }
+  }
+  return bytes == free_bytes_ ? "" : "free bytes are miscounted";
+}
+
+std::string Arena::validate() const {
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    if (nodes_[id].state == NodeState::kUnused) continue;
+    if (std::string wrong = check_node(id); !wrong.empty()) return wrong;
+  }
+  return check_indexes();
+}
+
 }  // namespace vram::pool

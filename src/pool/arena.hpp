@@ -8,7 +8,6 @@
 #pragma once
 
 #include "pool/node.hpp"
-#include "pool/node_index.hpp"
 
 #include <cstdint>
 #include <string>

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "pool/arena.hpp"
+#include "pool/interface.hpp"
 #include "pool/node.hpp"
 #include "pool/oom.hpp"
-#include "pool/stats.hpp"
 #include "pool/stitches.hpp"
 
 #include <cstdint>

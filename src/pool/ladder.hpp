@@ -16,10 +16,9 @@
 
 #include "pool/arena.hpp"
 #include "pool/device.hpp"
-#include "pool/options.hpp"
+#include "pool/interface.hpp"
 #include "pool/placement.hpp"
 #include "pool/returns.hpp"
-#include "pool/stats.hpp"
 #include "pool/stitch_plan.hpp"
 #include "pool/stitches.hpp"
 #include "pool/stock.hpp"

@@ -2,7 +2,7 @@
 // what would help. Allocates nothing: memory may be short on the host, too. Pure.
 #pragma once
 
-#include "pool/options.hpp"
+#include "pool/interface.hpp"
 
 #include <array>
 #include <cstddef>

@@ -12,7 +12,7 @@
 #include "pool/arena.hpp"
 #include "pool/blocks.hpp"
 #include "pool/device.hpp"
-#include "pool/observer.hpp"
+#include "pool/interface.hpp"
 #include "pool/stitches.hpp"
 #include "pool/supply.hpp"
 

@@ -7,7 +7,7 @@
 // handle.
 #pragma once
 
-#include "pool/options.hpp"
+#include "pool/interface.hpp"
 #include "pool/stamp.hpp"
 
 #include <array>

@@ -12,9 +12,7 @@
 #include "pool/arena.hpp"
 #include "pool/blocks.hpp"
 #include "pool/device.hpp"
-#include "pool/observer.hpp"
-#include "pool/options.hpp"
-#include "pool/stats.hpp"
+#include "pool/interface.hpp"
 #include "pool/stitches.hpp"
 #include "pool/stock.hpp"
 

@@ -1,7 +1,7 @@
 #include "replay/capacity.hpp"
 
 #include "base/bytes.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 
@@ -75,9 +75,9 @@ TEST(Capacity, TheAnswerCompletesAndTwoMebibytesLessDoNot) {
 }
 
 bool completes(std::string_view spec, const Program& program, uint64_t capacity_bytes) {
-  ReplayOptions options;
-  options.capacity_bytes = capacity_bytes;
-  return run(program, *find_peer("torch"), parse_spec(spec).value(), options).completed;
+  return run(program, *find_peer("torch"), parse_spec(spec).value(),
+             {.capacity_bytes = capacity_bytes})
+      .completed;
 }
 
 // Large tensors and small ones, so that max_split_size decides which blocks serve which.
@@ -140,10 +140,8 @@ TEST(Capacity, NeedsNoRoomForWhatTheProgramWentOnWithout) {
 TEST(Capacity, ComesWithTheReplayWhenAskedFor) {
   ProgramBuilder p;
   p.alloc(30 * kMiB);
-  ReplayOptions options;
-  options.search_min_capacity = true;
-  options.curve_slices = 10;
-  const ReplayResult result = replay(p.build(), {"torch", {}}, options).value();
+  const ReplayResult result =
+      replay(p.build(), {"torch", {}}, {.curve_slices = 10, .search_min_capacity = true}).value();
   EXPECT_EQ(result.min_capacity_bytes, 30 * kMiB);
   EXPECT_EQ(result.min_capacity_retries, 0u);
   EXPECT_FALSE(replay(Program{}, {"nothing", {}}, {}));

@@ -3,7 +3,7 @@
 // bytes are conserved. One suite for all peers.
 #include "base/bytes.hpp"
 #include "replay/registry.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 

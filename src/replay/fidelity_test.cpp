@@ -1,7 +1,7 @@
 #include "replay/fidelity.hpp"
 
 #include "base/bytes.hpp"
-#include "replay/testing/trace_maker.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 
@@ -29,8 +29,7 @@ TEST(Fidelity, APeakThatLiesBeforeTheRecordingIsTold) {
   EXPECT_TRUE(prove(flat, {"torch", {}}, {}).peak_is_before);
   EXPECT_EQ(prove(flat, {"torch", {}}, {}).start_reserved_bytes, 60 * kMiB);
   TraceMaker t = from_the_middle();
-  t.add(EventKind::kSegmentAlloc, address_at_mib(100), 30 * kMiB);
-  t.add(EventKind::kAlloc, address_at_mib(100), 30 * kMiB);
+  t.take(address_at_mib(100), 30 * kMiB);
   t.end_segment(address_at_mib(100), 30 * kMiB);
   t.end_block(address_at_mib(100), 30 * kMiB, BlockState::kAllocated);
   const Fidelity grown = prove(t.make(), {"torch", {}}, {});
@@ -41,10 +40,8 @@ TEST(Fidelity, APeakThatLiesBeforeTheRecordingIsTold) {
 // A free of what was never allocated, and no end state, as in the export of a ring.
 TEST(Fidelity, WithoutTheSegmentsThatWereThereThePeakIsNotKnown) {
   TraceMaker t;
-  t.add(EventKind::kFreeRequested, address_at_mib(0), 20 * kMiB);
-  t.add(EventKind::kFreeCompleted, address_at_mib(0), 20 * kMiB);
-  t.add(EventKind::kSegmentAlloc, address_at_mib(100), 30 * kMiB);
-  t.add(EventKind::kAlloc, address_at_mib(100), 30 * kMiB);
+  t.free(address_at_mib(0), 20 * kMiB);
+  t.take(address_at_mib(100), 30 * kMiB);
   const Fidelity fidelity = prove(t.make(), {"torch", {}}, {});
   EXPECT_TRUE(fidelity.start_is_unknown);
   EXPECT_TRUE(fidelity.peak_is_before);
@@ -54,8 +51,7 @@ TEST(Fidelity, WithoutTheSegmentsThatWereThereThePeakIsNotKnown) {
 // Two requests that need a segment each; the recording has the first one's alone.
 TEST(Fidelity, TellsWhatTheProgramReservedAndWhatItsReplayDoes) {
   TraceMaker t;
-  t.add(EventKind::kSegmentAlloc, address_at_mib(0), 30 * kMiB);
-  t.add(EventKind::kAlloc, address_at_mib(0), 30 * kMiB);
+  t.take(address_at_mib(0), 30 * kMiB);
   t.add(EventKind::kAlloc, address_at_mib(100), 50 * kMiB);
   const Fidelity fidelity = prove(t.make(), {"torch", {}}, {});
   EXPECT_EQ(fidelity.recorded_peak_bytes, 30 * kMiB);

@@ -4,8 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/recorded_limit.hpp"
-#include "replay/testing/program_builder.hpp"
-#include "replay/testing/trace_maker.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 
@@ -104,10 +103,8 @@ TEST(InitialLayout, AnAllocationBehindABlockShowsItsRest) {
 TEST(InitialLayout, WhatWasPendingServesNothingUntilItCompletes) {
   TraceMaker t;
   t.streams(2);
-  t.add(EventKind::kSegmentAlloc, at_mib(40), 20 * kMiB);
-  t.add(EventKind::kAlloc, at_mib(40), 20 * kMiB);
-  t.add(EventKind::kFreeRequested, at_mib(40), 20 * kMiB);
-  t.add(EventKind::kFreeCompleted, at_mib(40), 20 * kMiB);
+  t.take(at_mib(40), 20 * kMiB);
+  t.free(at_mib(40), 20 * kMiB);
   t.add(EventKind::kFreeCompleted, kAt, 20 * kMiB);
   t.add(EventKind::kAlloc, kAt, 20 * kMiB);
   t.end_segment(kAt, 20 * kMiB);
@@ -127,8 +124,7 @@ TEST(InitialLayout, WhatWasPendingServesNothingUntilItCompletes) {
 TEST(InitialLayout, FreeMemoryServesItsStreamAlone) {
   TraceMaker t;
   t.streams(2);
-  t.add(EventKind::kSegmentAlloc, at_mib(40), 20 * kMiB);
-  t.add(EventKind::kAlloc, at_mib(40), 20 * kMiB);
+  t.take(at_mib(40), 20 * kMiB);
   t.end_segment(kAt, 40 * kMiB, false, 1);
   t.end_block(kAt, 20 * kMiB, BlockState::kAllocated);
   t.end_block(at_mib(20), 20 * kMiB, BlockState::kInactive);
@@ -223,10 +219,8 @@ TEST(InitialLayout, IsUnknownWithoutAnEndState) {
 TEST(InitialLayout, ACallThatBeganBeforeTheRecordingBoundsNoLimit) {
   TraceMaker t;
   t.add(EventKind::kSegmentFree, at_mib(100), 20 * kMiB);
-  t.add(EventKind::kSegmentAlloc, at_mib(200), 30 * kMiB);
-  t.add(EventKind::kAlloc, at_mib(200), 30 * kMiB);
-  t.add(EventKind::kSegmentAlloc, at_mib(300), 40 * kMiB);
-  t.add(EventKind::kAlloc, at_mib(300), 40 * kMiB);
+  t.take(at_mib(200), 30 * kMiB);
+  t.take(at_mib(300), 40 * kMiB);
   t.add(EventKind::kOom, 0, 60 * kMiB);
   t.end_segment(kAt, 20 * kMiB);
   t.end_block(kAt, 20 * kMiB, BlockState::kAllocated);

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/recorded_limit.hpp"
-#include "replay/testing/trace_maker.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,12 +21,10 @@ TEST(Program, PairsFreesWithAllocationsByAddress) {
   TraceMaker t;
   t.add(EventKind::kAlloc, 512, 100);
   t.add(EventKind::kAlloc, 1024, 200, 0);
-  t.add(EventKind::kFreeRequested, 512, 100);
-  t.add(EventKind::kFreeCompleted, 512, 100);
+  t.free(512, 100);
   t.add(EventKind::kAlloc, 512, 300);  // the address again: another block
   t.add(EventKind::kFreeRequested, 1024, 200);
-  t.add(EventKind::kFreeRequested, 512, 300);
-  t.add(EventKind::kFreeCompleted, 512, 300);
+  t.free(512, 300);
   t.add(EventKind::kFreeCompleted, 1024, 200);
   const Program program = t.make();
   EXPECT_EQ(kinds(program),
@@ -44,8 +42,7 @@ TEST(Program, PairsFreesWithAllocationsByAddress) {
 
 TEST(Program, BlocksFromBeforeComeFirst) {
   TraceMaker t;
-  t.add(EventKind::kFreeRequested, 4096, 500);
-  t.add(EventKind::kFreeCompleted, 4096, 500);
+  t.free(4096, 500);
   t.add(EventKind::kFreeCompleted, 2048, 600);  // requested before the recording
   t.end_segment(0x200000, 2 * kMiB);
   t.end_block(0x200000, 1024, trace::BlockState::kAllocated);
@@ -103,14 +100,12 @@ TEST(Program, AnAllocationOverALiveBlockEndsIt) {
 // request it could not help.
 TEST(Program, CompletionsInsideARetryComeAfterIt) {
   TraceMaker t;
-  t.add(EventKind::kSegmentAlloc, 64 * kMiB, 20 * kMiB);
-  t.add(EventKind::kAlloc, 64 * kMiB, 20 * kMiB);
+  t.take(64 * kMiB, 20 * kMiB);
   t.add(EventKind::kFreeRequested, 64 * kMiB, 20 * kMiB);
   t.add(EventKind::kOther, 0, 0);
   t.add(EventKind::kFreeCompleted, 64 * kMiB, 20 * kMiB);
   t.add(EventKind::kSegmentFree, 64 * kMiB, 20 * kMiB);
-  t.add(EventKind::kSegmentAlloc, 128 * kMiB, 30 * kMiB);
-  t.add(EventKind::kAlloc, 128 * kMiB, 30 * kMiB);
+  t.take(128 * kMiB, 30 * kMiB);
   const Program program = t.make();
   EXPECT_EQ(kinds(program), (std::vector{OpKind::kAlloc, OpKind::kFreeLater, OpKind::kGivenBack,
                                          OpKind::kAlloc, OpKind::kComplete}));
@@ -122,10 +117,8 @@ TEST(Program, CompletionsInsideARetryComeAfterIt) {
 
 TEST(Program, SegmentsGivenBackUnaskedAreAnEmptiedCacheNotALimit) {
   TraceMaker t;
-  t.add(EventKind::kSegmentAlloc, 64 * kMiB, 20 * kMiB);
-  t.add(EventKind::kAlloc, 64 * kMiB, 20 * kMiB);
-  t.add(EventKind::kFreeRequested, 64 * kMiB, 20 * kMiB);
-  t.add(EventKind::kFreeCompleted, 64 * kMiB, 20 * kMiB);
+  t.take(64 * kMiB, 20 * kMiB);
+  t.free(64 * kMiB, 20 * kMiB);
   t.add(EventKind::kSegmentFree, 64 * kMiB, 20 * kMiB);
   t.add(EventKind::kAlloc, 32 * kMiB, 512);
   const Program program = t.make();
@@ -136,13 +129,11 @@ TEST(Program, SegmentsGivenBackUnaskedAreAnEmptiedCacheNotALimit) {
 
 TEST(Program, AnOomBoundsTheLimitUnlessMoreWasGrantedElsewhen) {
   TraceMaker t;
-  t.add(EventKind::kSegmentAlloc, 64 * kMiB, 20 * kMiB);
-  t.add(EventKind::kAlloc, 64 * kMiB, 20 * kMiB);
+  t.take(64 * kMiB, 20 * kMiB);
   t.add(EventKind::kOom, 0, 15 * kMiB);  // what the device had is not known
   // 36 MiB were refused.
   EXPECT_EQ(recorded_limit(t.make()), (RecordedLimit{34 * kMiB, false}));
-  t.add(EventKind::kSegmentAlloc, 128 * kMiB, 40 * kMiB);
-  t.add(EventKind::kAlloc, 128 * kMiB, 40 * kMiB);
+  t.take(128 * kMiB, 40 * kMiB);
   EXPECT_FALSE(recorded_limit(t.make()));
 }
 

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/run.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 
@@ -30,10 +30,9 @@ Program aging_program() {
 
 std::vector<DriverCall> calls_at(const Program& program, const AllocatorSpec& spec,
                                  uint64_t capacity_bytes) {
-  ReplayOptions options;
-  options.capacity_bytes = capacity_bytes;
   std::vector<DriverCall> log;
-  static_cast<void>(run(program, *find_peer("torch"), spec, options, &log));
+  static_cast<void>(
+      run(program, *find_peer("torch"), spec, {.capacity_bytes = capacity_bytes}, &log));
   return log;
 }
 

@@ -1,5 +1,6 @@
 #include "replay/replay.hpp"
 
+#include "base/text.hpp"
 #include "replay/capacity.hpp"
 #include "replay/peers/torch_options.hpp"
 #include "replay/peers/vram_rules.hpp"
@@ -60,12 +61,6 @@ Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
 
 namespace {
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
 // Where the first setting ends: at a comma outside brackets.
 size_t end_of_setting(std::string_view text) {
   int depth = 0;
@@ -89,12 +84,12 @@ std::vector<std::pair<std::string, std::string>> split_settings(std::string_view
   std::vector<std::pair<std::string, std::string>> settings;
   while (!text.empty()) {
     const size_t end = end_of_setting(text);
-    const std::string_view piece = trim(text.substr(0, end));
+    const std::string_view piece = trimmed(text.substr(0, end), " ");
     text.remove_prefix(std::min(end + 1, text.size()));
     if (piece.empty()) continue;
     const size_t mark = std::min(piece.find_first_of("=:"), piece.size());
-    settings.emplace_back(trim(piece.substr(0, mark)),
-                          trim(piece.substr(std::min(mark + 1, piece.size()))));
+    settings.emplace_back(trimmed(piece.substr(0, mark), " "),
+                          trimmed(piece.substr(std::min(mark + 1, piece.size())), " "));
   }
   return settings;
 }
@@ -110,7 +105,7 @@ std::string AllocatorSpec::to_string() const {
 Result<AllocatorSpec> parse_spec(std::string_view text) {
   const size_t colon = std::min(text.find(':'), text.size());
   AllocatorSpec spec;
-  spec.name = trim(text.substr(0, colon));
+  spec.name = trimmed(text.substr(0, colon), " ");
   spec.settings = split_settings(text.substr(std::min(colon + 1, text.size())));
   const Peer* peer = find_peer(spec.name);
   if (peer == nullptr) {

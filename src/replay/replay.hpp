@@ -34,8 +34,8 @@ inline constexpr std::string_view kExpandableSpec = "torch:expandable_segments=T
 [[nodiscard]] AllocatorSpec recorded_spec(const trace::Trace& trace);
 
 struct ReplayOptions {
-  std::optional<uint64_t> capacity_bytes;  // limit on reserved bytes; none: the simulated device is
-                                           // larger than any real one
+  // The limit on reserved bytes; none: the simulated device is larger than any real one.
+  std::optional<uint64_t> capacity_bytes = {};
   // The limit is PyTorch's memory fraction, not the device's end. PyTorch compares it with the
   // reserved bytes plus a request's whole segment, even if expandable segments map less, and these
   // exceed it by less than a granule; a device refuses only what does not fit.

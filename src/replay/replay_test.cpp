@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/peers/torch_options.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,7 @@ namespace {
 AllocatorSpec spec(std::string_view text) { return parse_spec(text).value(); }
 
 ReplayResult replayed(const Program& program, std::string_view text, uint64_t capacity_bytes) {
-  ReplayOptions options;
-  options.capacity_bytes = capacity_bytes;
-  return replay(program, spec(text), options).value();
+  return replay(program, spec(text), {.capacity_bytes = capacity_bytes}).value();
 }
 
 // Tensors of sizes that change from step to step, of which some stay: what one step leaves fits the

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/testing/paths.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 #include "trace/open.hpp"
 
 #include <gtest/gtest.h>
@@ -59,9 +59,8 @@ Held max_held(const std::vector<Held>& list, int64_t begin_ns, int64_t end_ns) {
 }
 
 void expect_curve(const Program& program, uint32_t slices) {
-  ReplayOptions options;
-  options.curve_slices = slices;
-  const auto curve = run(program, *find_peer("torch"), {"torch", {}}, options).curve;
+  const auto curve =
+      run(program, *find_peer("torch"), {"torch", {}}, {.curve_slices = slices}).curve;
   ASSERT_FALSE(curve.empty());
   ASSERT_LE(curve.size(), slices);
   EXPECT_EQ(curve.front().time_ns, 0);

@@ -1,6 +1,8 @@
 #include "reports/recording.hpp"
 
 #include "explain/explain.hpp"
+#include "reports/trace_tables.hpp"
+#include "show/names.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,10 +10,76 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace vram::reports {
 namespace {
+
+using explain::DeviceReport;
+
+// A table with `rows(device)` rows for each device; `add(batch, device, first)` adds their columns.
+template <typename Rows, typename Add>
+Table table_of_devices(const SharedRecording& recording, Rows rows, Add add) {
+  Table table;
+  for (const DeviceReport& device : recording->report.devices) {
+    table.parts.push_back({rows(device), [recording, &device, add](uint64_t first, uint64_t count) {
+                             Batch batch(count);
+                             batch.add("device", [&](uint64_t) { return device.ordinal; });
+                             batch.add("device_kind", [&](uint64_t) {
+                               return std::string_view(device.is_host ? "host" : "gpu");
+                             });
+                             add(batch, device, first);
+                             return batch;
+                           }});
+  }
+  return table;
+}
+
+// A column with a member of each item.
+template <typename Item, typename Value>
+void add_member(Batch& batch, const char* name, const Item* first, Value Item::* member) {
+  batch.add(name, [=](uint64_t row) { return first[row].*member; });
+}
+
+void add_peaks(Batch& batch, const explain::Peak& peak) {
+  const auto add = [&](const char* name, auto value) {
+    batch.add(name, [=](uint64_t) { return value; });
+  };
+  add("requested_bytes", peak.requested.totals.requested_bytes);
+  add("allocated_bytes", peak.allocated.totals.allocated_bytes);
+  add("active_bytes", peak.active.totals.active_bytes);
+  add("reserved_bytes", peak.reserved.totals.reserved_bytes);
+  add("time_ns", peak.requested.time_ns);
+  add("event", peak.requested.event);
+  add("reserved_time_ns", peak.reserved.time_ns);
+  add("reserved_event", peak.reserved.event);
+}
+
+struct HolderRow {
+  std::string_view at;
+  explain::Dimension by = explain::Dimension::kUserFrame;
+  const explain::Holder* holder = nullptr;
+};
+
+void append_holders(std::string_view at, const explain::State& state,
+                    std::vector<HolderRow>& rows) {
+  for (const explain::Breakdown& breakdown : state.breakdowns) {
+    for (const explain::Holder& holder : breakdown.holders)
+      rows.push_back({at, breakdown.by, &holder});
+  }
+}
+
+std::vector<HolderRow> holder_rows(const DeviceReport& device) {
+  std::vector<HolderRow> rows;
+  append_holders("peak", device.at_peak, rows);
+  append_holders("reserved_peak", device.at_reserved_peak, rows);
+  return rows;
+}
 
 using MakeTable = Result<Table> (*)(const SharedRecording&);
 constexpr std::array<std::string_view, 7> kNames = {"events", "allocations", "devices", "holders",
@@ -21,6 +89,99 @@ constexpr std::array<MakeTable, kNames.size()> kTables = {
     steps_table,  findings_table,    timeline_table};
 
 }  // namespace
+
+Result<Table> devices_table(const SharedRecording& recording) {
+  return table_of_devices(
+      recording, [](const DeviceReport&) { return uint64_t{1}; },
+      [](Batch& batch, const DeviceReport& device, uint64_t) {
+        add_member(batch, "events", &device, &DeviceReport::events);
+        add_member(batch, "allocations", &device, &DeviceReport::allocations);
+        add_member(batch, "frees", &device, &DeviceReport::frees);
+        add_member(batch, "device_allocs", &device, &DeviceReport::device_allocs);
+        add_member(batch, "device_frees", &device, &DeviceReport::device_frees);
+        add_member(batch, "stream_count", &device, &DeviceReport::stream_count);
+        add_member(batch, "pool_count", &device, &DeviceReport::pool_count);
+        batch.add("begin_unix_ns", [&](uint64_t) {
+          return device.begin_unix_ns == 0 ? std::nullopt : std::optional(device.begin_unix_ns);
+        });
+        add_member(batch, "duration_ns", &device, &DeviceReport::duration_ns);
+        batch.add("confidence",
+                  [&](uint64_t) { return show::identifier(device.verdict.confidence); });
+        add_peaks(batch, device.peak);
+        add_member(batch, "oom_count", &device, &DeviceReport::oom_count);
+      });
+}
+
+Result<Table> holders_table(const SharedRecording& recording) {
+  return table_of_devices(
+      recording, [](const DeviceReport& device) { return holder_rows(device).size(); },
+      [](Batch& batch, const DeviceReport& device, uint64_t first) {
+        using explain::Holder;
+        const std::vector<HolderRow> rows = holder_rows(device);
+        const auto add = [&](const char* name, auto member) {
+          batch.add(name, [&, member](uint64_t row) { return rows[first + row].holder->*member; });
+        };
+        batch.add("at", [&](uint64_t row) { return rows[first + row].at; });
+        batch.add("by", [&](uint64_t row) { return show::identifier(rows[first + row].by); });
+        add("name", &Holder::name);
+        add("requested_bytes", &Holder::requested_bytes);
+        add("block_bytes", &Holder::block_bytes);
+        add("count", &Holder::count);
+        add("largest_bytes", &Holder::largest_bytes);
+        add("oldest_ns", &Holder::oldest_ns);
+        add("before_recording", &Holder::before_recording);
+      });
+}
+
+Result<Table> steps_table(const SharedRecording& recording) {
+  return table_of_devices(
+      recording, [](const DeviceReport& device) { return device.steps.steps.size(); },
+      [](Batch& batch, const DeviceReport& device, uint64_t first) {
+        using explain::Step;
+        const Step* steps = device.steps.steps.data() + first;
+        batch.add("index", [&](uint64_t row) { return first + row; });
+        add_member(batch, "name", steps, &Step::name);
+        add_member(batch, "first_event", steps, &Step::first_event);
+        add_member(batch, "event_count", steps, &Step::event_count);
+        add_member(batch, "begin_ns", steps, &Step::begin_ns);
+        add_member(batch, "end_ns", steps, &Step::end_ns);
+        add_member(batch, "peak_requested_bytes", steps, &Step::peak_requested_bytes);
+        add_member(batch, "peak_reserved_bytes", steps, &Step::peak_reserved_bytes);
+        add_member(batch, "peak_event", steps, &Step::peak_event);
+        add_member(batch, "end_requested_bytes", steps, &Step::end_requested_bytes);
+      });
+}
+
+Result<Table> findings_table(const SharedRecording& recording) {
+  return table_of_devices(
+      recording, [](const DeviceReport& device) { return device.findings.size(); },
+      [](Batch& batch, const DeviceReport& device, uint64_t first) {
+        using explain::Finding;
+        const Finding* findings = device.findings.data() + first;
+        batch.add("kind", [&](uint64_t row) { return show::identifier(findings[row].kind); });
+        add_member(batch, "bytes", findings, &Finding::bytes);
+        add_member(batch, "title", findings, &Finding::title);
+        add_member(batch, "detail", findings, &Finding::detail);
+        add_member(batch, "advice", findings, &Finding::advice);
+      });
+}
+
+Result<Table> timeline_table(const SharedRecording& recording) {
+  return table_of_devices(
+      recording, [](const DeviceReport& device) { return device.timeline.size(); },
+      [](Batch& batch, const DeviceReport& device, uint64_t first) {
+        using explain::Totals;
+        const explain::TimelineSlice* slices = device.timeline.data() + first;
+        const auto add = [&](const char* name, uint64_t Totals::* total) {
+          batch.add(name, [=](uint64_t row) { return slices[row].largest.*total; });
+        };
+        add_member(batch, "begin_ns", slices, &explain::TimelineSlice::begin_ns);
+        add("requested_bytes", &Totals::requested_bytes);
+        add("allocated_bytes", &Totals::allocated_bytes);
+        add("active_bytes", &Totals::active_bytes);
+        add("reserved_bytes", &Totals::reserved_bytes);
+      });
+}
 
 Result<std::shared_ptr<const Recording>> open_recording(const std::string& path,
                                                         const trace::OpenOptions& options) {

@@ -37,12 +37,6 @@ struct Recording {
 // fail with kTooLarge.
 using SharedRecording = std::shared_ptr<const Recording>;
 
-// One row for each event, in the recorded order, device after device.
-[[nodiscard]] Result<Table> events_table(const SharedRecording& recording);
-// One row for each use of an address, from allocation to free. Computes the history of every device
-// again, which explain() does not keep.
-[[nodiscard]] Result<Table> allocations_table(const SharedRecording& recording);
-
 // The parts of the report that are lists or figures, under the names of docs/json.md.
 [[nodiscard]] Result<Table> devices_table(const SharedRecording& recording);
 // The holders of every breakdown, at the peaks of requested and of reserved bytes.

@@ -1,6 +1,6 @@
 // The functions of report.h: arguments checked, results and exceptions turned into a status.
 #include "base/text.hpp"
-#include "explain/moment/request.hpp"
+#include "explain/moment/state.hpp"
 #include "reports/recording.hpp"
 #include "show/report/report_json.hpp"
 

@@ -1,7 +1,7 @@
 #include "reports/table.hpp"
 
 #include "reports/testing/stream.hpp"
-#include "reports/trace_texts.hpp"
+#include "reports/trace_tables.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

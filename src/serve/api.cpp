@@ -7,7 +7,7 @@
 #include "serve/http.hpp"
 #include "serve/openapi.hpp"
 #include "serve/target.hpp"
-#include "show/live/status_json.hpp"
+#include "show/live/status_export.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include "base/testing/documented.hpp"
 #include "base/time.hpp"
 #include "serve/openapi.hpp"
-#include "show/live/status_json.hpp"
+#include "show/live/status_export.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gtest/gtest.h>

@@ -8,10 +8,9 @@
 // May be called from any thread.
 #pragma once
 
+#include "serve/credentials.hpp"
 #include "serve/http.hpp"
 #include "serve/tls.hpp"
-#include "serve/token.hpp"
-#include "serve/users.hpp"
 #include "serve/web_config.hpp"
 
 #include <functional>

@@ -5,7 +5,7 @@
 #include "base/result.hpp"
 #include "serve/http.hpp"
 #include "serve/target.hpp"
-#include "show/live/status_json.hpp"
+#include "show/live/status_export.hpp"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include "history/series.hpp"
 #include "serve/http.hpp"
 #include "serve/router.hpp"
-#include "show/live/status_json.hpp"
+#include "show/live/status_export.hpp"
 #include "watch/process_texts.hpp"
 
 #include <cstdint>

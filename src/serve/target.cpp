@@ -65,17 +65,12 @@ std::optional<Query> parse_query(std::string_view text) {
   return query;
 }
 
+constexpr std::string_view kHeaderBlanks = " \t";
+
 std::string lower(std::string_view text) {
   std::string out(text);
   std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
   return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t";
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
 // "q=0", "q=0.0" and their like: not at all.
@@ -142,8 +137,8 @@ bool accepts_gzip(std::string_view accept_encoding) {
   std::optional<bool> any;
   while (!accept_encoding.empty()) {
     std::string_view weight = take_before(accept_encoding, ',');
-    const std::string name = lower(trimmed(take_before(weight, ';')));
-    const bool is_welcome = !is_refused(lower(trimmed(weight)));
+    const std::string name = lower(trimmed(take_before(weight, ';'), kHeaderBlanks));
+    const bool is_welcome = !is_refused(lower(trimmed(weight, kHeaderBlanks)));
     if (name == "gzip" || name == "x-gzip") return is_welcome;
     if (name == "*") any = is_welcome;
   }

@@ -30,9 +30,7 @@ struct SizeClass {
 };
 
 pool::Options pool_options(Card& card) {
-  pool::Options options;
-  options.backing = can_map(card) ? pool::Backing::kVirtual : pool::Backing::kSegments;
-  return options;
+  return {.backing = can_map(card) ? pool::Backing::kVirtual : pool::Backing::kSegments};
 }
 
 class Storming {

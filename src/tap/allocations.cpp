@@ -2,7 +2,7 @@
 // there for a better one.
 #include "tap/allocations.hpp"
 
-#include "tap/found.hpp"
+#include "tap/cuda.hpp"
 
 #include <atomic>
 #include <cstdlib>

@@ -3,7 +3,6 @@
 
 #include "tap/allocations.hpp"
 #include "tap/cuda.hpp"
-#include "tap/found.hpp"
 #include "tap/recorder.hpp"
 
 #include <array>

@@ -1,6 +1,6 @@
 #include "tap/recorder.hpp"
 
-#include "tap/found.hpp"
+#include "tap/cuda.hpp"
 
 #include <cstdlib>
 #include <cstring>

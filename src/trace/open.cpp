@@ -4,8 +4,8 @@
 #include "trace/import/bytes/source.hpp"
 #include "trace/import/rows/exported.hpp"
 #include "trace/import/torch_snapshot.hpp"
+#include "trace/vtrace/frames.hpp"
 #include "trace/vtrace/reader.hpp"
-#include "trace/vtrace/source.hpp"
 
 #include <array>
 #include <utility>

@@ -1,7 +1,6 @@
 #include "watch/process_table.hpp"
 
 #include "record/board_page.hpp"
-#include "watch/container.hpp"
 #include "watch/process_texts.hpp"
 #include "watch/sources.hpp"
 

@@ -1,6 +1,8 @@
-// Parses the files of /proc/<pid>: pure functions. A process chooses its own command line and
-// environment; results for a screen are valid UTF-8 without control characters.
+// Reads and parses the files of /proc/<pid>: parsing is pure. A process chooses its own command
+// line and environment; results for a screen are valid UTF-8 without control characters.
 #pragma once
+
+#include "watch/snapshot.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -43,5 +45,26 @@ struct FileStart {
 // none leads to a file of the host, and anything but a regular file is ignored. Needs Linux 5.6.
 [[nodiscard]] std::optional<FileStart> read_inside(const std::string& root_folder,
                                                    const std::string& path, size_t max_bytes);
+
+// Finds the container, pod and Slurm job of a process from the text of its /proc/<pid>/cgroup
+// (version 1 and 2). A pure function; its results contain only hexadecimal digits and numbers,
+// whatever the text contains.
+//
+//     docker       …/docker/<id>                              …/docker-<id>.scope
+//     containerd   …/cri-containerd-<id>.scope                …:cri-containerd:<id>
+//     podman       …/libpod-<id>.scope                        …/libpod-payload-<id>
+//     cri-o        …/crio-<id>.scope
+//     unknown      …/<id>, as below /kubepods/burstable/pod<uid>/
+//     Kubernetes   …/pod<uid>/…                               …/kubepods-burstable-pod<uid>.slice/…
+//     Slurm        …/slurm/uid_1000/job_7/step_0              …/slurmstepd.scope/job_7/step_0
+//
+// Of containers (pods, jobs) within each other the innermost.
+struct Placement {
+  std::optional<Container> container;
+  std::optional<std::string> pod_uid;
+  std::optional<std::string> slurm_job;
+};
+
+[[nodiscard]] Placement placement_of(std::string_view cgroup_text);
 
 }  // namespace vram::watch

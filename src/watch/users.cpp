@@ -1,6 +1,6 @@
 #include "watch/users.hpp"
 
-#include "base/capabilities.hpp"
+#include "base/rights.hpp"
 #include "base/text.hpp"
 
 #include <cerrno>

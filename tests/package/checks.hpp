@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <string>
 
 namespace stand_in {
 
@@ -17,6 +18,15 @@ inline c10::cuda::CUDACachingAllocator::CUDAAllocator& current() {
 inline c10::MempoolId_t pool_id(unsigned long long number) { return {0, number}; }
 inline std::function<bool(cudaStream_t)> only(uintptr_t accepted) {
   return [accepted](cudaStream_t asked) { return reinterpret_cast<uintptr_t>(asked) == accepted; };
+}
+
+inline std::string text(const void* address) {
+  return std::to_string(reinterpret_cast<uintptr_t>(address));
+}
+inline c10::cuda::CUDAStream stream(uintptr_t value) {
+  const c10::Device device(c10::DeviceType::CUDA, 0);
+  return c10::cuda::CUDAStream(
+      c10::Stream(c10::Stream::UNSAFE, device, static_cast<c10::StreamId>(value)));
 }
 
 }  // namespace stand_in

@@ -35,17 +35,10 @@ using stand_in::live_blocks;
 using stand_in::only;
 using stand_in::pool_id;
 using stand_in::set_current;
+using stand_in::stream;
+using stand_in::text;
 using stand_in::was_called;
 namespace torch_cuda = c10::cuda::CUDACachingAllocator;
-
-std::string text(const void* address) {
-  return std::to_string(reinterpret_cast<uintptr_t>(address));
-}
-c10::cuda::CUDAStream stream(uintptr_t value) {
-  const c10::Device device(c10::DeviceType::CUDA, 0);
-  return c10::cuda::CUDAStream(
-      c10::Stream(c10::Stream::UNSAFE, device, static_cast<c10::StreamId>(value)));
-}
 
 void an_ordinary_request_is_the_pools() {
   set_current(0, 5);

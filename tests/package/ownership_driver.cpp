@@ -22,20 +22,14 @@ using stand_in::live_blocks;
 using stand_in::only;
 using stand_in::pool_id;
 using stand_in::set_current;
+using stand_in::stream;
+using stand_in::text;
 using stand_in::times_called;
 using stand_in::was_called;
 
 const char* (*install)(uint64_t);
 void (*uninstall)();
 
-std::string text(const void* address) {
-  return std::to_string(reinterpret_cast<uintptr_t>(address));
-}
-c10::cuda::CUDAStream stream(uintptr_t value) {
-  const c10::Device device(c10::DeviceType::CUDA, 0);
-  return c10::cuda::CUDAStream(
-      c10::Stream(c10::Stream::UNSAFE, device, static_cast<c10::StreamId>(value)));
-}
 // As torch.cuda.use_mem_pool: what stream 7 asks for comes from the native allocator.
 DataPtr allocate_in_private_pool(size_t bytes) {
   set_current(0, 7);

@@ -2,7 +2,7 @@
 #include "alerts/delivery/http_client.hpp"
 
 #include "alerts/delivery/https_client.hpp"
-#include "alerts/testing/stub_server.hpp"
+#include "alerts/testing/delivery.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

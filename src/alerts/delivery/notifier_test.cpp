@@ -1,8 +1,7 @@
 // Delivery to a log and to webhooks that fail, hang or come back.
 #include "alerts/delivery/notifier.hpp"
 
-#include "alerts/testing/news.hpp"
-#include "alerts/testing/stub_server.hpp"
+#include "alerts/testing/delivery.hpp"
 #include "base/json.hpp"
 
 #include <gmock/gmock.h>

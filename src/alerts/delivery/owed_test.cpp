@@ -1,8 +1,7 @@
 // What receivers were owed, before and after a restart or a change of their URLs.
 #include "alerts/delivery/http_client.hpp"
 #include "alerts/delivery/notifier.hpp"
-#include "alerts/testing/news.hpp"
-#include "alerts/testing/stub_server.hpp"
+#include "alerts/testing/delivery.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

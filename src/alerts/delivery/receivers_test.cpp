@@ -2,7 +2,7 @@
 // its labels, and is gone when it is resolved. amtool is the eye: it asks the API.
 #include "alerts/delivery/notifier.hpp"
 #include "alerts/judge/judge.hpp"
-#include "alerts/testing/stub_server.hpp"
+#include "alerts/testing/delivery.hpp"
 #include "base/json.hpp"
 
 #include <gmock/gmock.h>

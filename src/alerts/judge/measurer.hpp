@@ -6,7 +6,6 @@
 // Use it from one thread at a time. Measured values point into the sample and into this object.
 #pragma once
 
-#include "alerts/judge/occurrences.hpp"
 #include "alerts/judge/saved.hpp"
 #include "alerts/judge/subject.hpp"
 #include "alerts/judge/trend.hpp"

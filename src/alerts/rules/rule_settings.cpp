@@ -1,6 +1,6 @@
 #include "alerts/rules/rule_settings.hpp"
 
-#include "alerts/judge/occurrences.hpp"
+#include "alerts/judge/trend.hpp"
 #include "alerts/rules/alert_words.hpp"
 #include "alerts/rules/rule.hpp"
 #include "base/bytes.hpp"

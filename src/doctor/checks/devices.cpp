@@ -1,5 +1,6 @@
 // Does the driver have every GPU that the bus has?
 #include "base/bytes.hpp"
+#include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "gpu/drm/files.hpp"
 
@@ -79,7 +80,7 @@ std::vector<std::string> words_in(std::string_view list) {
   std::vector<std::string> words;
   for (;;) {
     const auto comma = list.find(',');
-    words.emplace_back(gpu::drm::trimmed(list.substr(0, comma)));
+    words.emplace_back(trimmed(list.substr(0, comma)));
     if (comma == std::string_view::npos) return words;
     list.remove_prefix(comma + 1);
   }

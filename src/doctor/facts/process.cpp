@@ -1,7 +1,8 @@
 // The examined process: its environment and limits, where it runs, whether MPS serves it.
+#include "base/text.hpp"
 #include "doctor/collect.hpp"
 #include "gpu/drm/files.hpp"
-#include "watch/container.hpp"
+#include "watch/process_texts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -35,7 +36,7 @@ struct Limit {
 };
 
 std::string_view next_word(std::string_view& text) {
-  text = gpu::drm::trimmed(text);
+  text = trimmed(text);
   const std::string_view word = text.substr(0, text.find(' '));
   text.remove_prefix(word.size());
   return word;

@@ -2,6 +2,7 @@
 // them in one pass. Pure; allocates for the live blocks.
 #pragma once
 
+#include "base/result.hpp"
 #include "explain/history/history.hpp"
 #include "explain/moment/curve.hpp"
 #include "explain/names/names.hpp"
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace vram::explain {
@@ -84,5 +86,24 @@ void for_each_hole(const History& history, const LiveSet& live, const SegmentVie
   const uint64_t end = segment.address + segment.range.size_bytes;
   if (end > cursor) hole(cursor, end - cursor);
 }
+
+// The moments that --at and other callers can name.
+enum class MomentKind { kTime, kEvent, kStep, kPeak, kOom };
+
+struct MomentRequest {
+  MomentKind kind = MomentKind::kTime;
+  uint64_t value = 0;  // nanoseconds, an event's number, a step's or an OOM's index
+};
+
+// "1.5s", "250ms", "event:1234", "step:12", "peak", "oom", "oom:1". `option`: what the error calls
+// the text.
+[[nodiscard]] Result<MomentRequest> parse_moment(std::string_view option, std::string_view text);
+
+// The state of a device after the last event up to the moment; for a step, where most was requested
+// in it. Replays the events of the device, unless the report has the state. `report`: of this
+// trace. `device`: an index in Report::devices. kNotFound if the recording has no such moment; the
+// message begins with the moment.
+[[nodiscard]] Result<State> find_state(const trace::Trace& trace, const Report& report,
+                                       size_t device, const MomentRequest& request);
 
 }  // namespace vram::explain

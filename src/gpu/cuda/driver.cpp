@@ -1,5 +1,6 @@
 #include "gpu/cuda/driver.hpp"
 
+#include "base/environment.hpp"
 #include "gpu/symbols.hpp"
 
 #include <dlfcn.h>
@@ -63,6 +64,11 @@ std::string_view advice_for(CUresult error) {
 }
 
 }  // namespace
+
+std::string driver_path() {
+  std::string named = trusted_environment("VRAM_CUDA_DRIVER");
+  return named.empty() ? "libcuda.so.1" : named;
+}
 
 Result<DriverApi> DriverApi::load(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -15,6 +15,10 @@
 
 namespace vram::gpu::cuda {
 
+// The library to load: the one that the environment variable VRAM_CUDA_DRIVER names (for tests on
+// machines without a GPU), else the system's.
+[[nodiscard]] std::string driver_path();
+
 struct DriverApi {
   // Names as in cuda.h, less the cu; where cuda.h maps a name to a newer version, it is that one.
   CUresult (*init)(unsigned flags) = nullptr;

@@ -1,6 +1,6 @@
 // BusyTimes and EnergyMeter: counters that step back, appear and vanish.
+#include "gpu/drm/card.hpp"
 #include "gpu/drm/processes.hpp"
-#include "gpu/drm/sensors.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 #include "gpu/drm/card.hpp"
 #include "gpu/drm/files.hpp"
 #include "gpu/drm/processes.hpp"
-#include "gpu/drm/sensors.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 #include "gpu/drm/fdinfo.hpp"
 
 #include "base/bytes.hpp"
+#include "base/text.hpp"
 #include "gpu/drm/files.hpp"
 
 #include <algorithm>

@@ -6,6 +6,8 @@
 // is empty.
 #pragma once
 
+#include "base/text.hpp"
+
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -72,12 +74,6 @@ class Files {
 
 // No device has that much memory; more is nonsense, and sums of less don't overflow.
 inline constexpr uint64_t kMaxBytesOfDevice = uint64_t{1} << 50;
-
-[[nodiscard]] inline std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 template <typename Number>
 [[nodiscard]] std::optional<Number> parse_number(std::string_view text, int base = 10) {

@@ -1,5 +1,6 @@
 #include "gpu/drm/processes.hpp"
 
+#include "base/text.hpp"
 #include "gpu/drm/fdinfo.hpp"
 #include "gpu/drm/files.hpp"
 

@@ -1,7 +1,7 @@
 #include "gpu/nvml/cached_readings.hpp"
 
+#include "gpu/nvml/nvml_api.hpp"
 #include "gpu/nvml/process_list.hpp"
-#include "gpu/nvml/query.hpp"
 
 #include <algorithm>
 #include <array>

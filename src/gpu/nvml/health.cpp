@@ -2,7 +2,7 @@
 #include "gpu/nvml/health.hpp"
 
 #include "gpu/nvml/cached_readings.hpp"
-#include "gpu/nvml/query.hpp"
+#include "gpu/nvml/nvml_api.hpp"
 
 #include <array>
 

@@ -3,8 +3,8 @@
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "gpu/nvml/health.hpp"
+#include "gpu/nvml/nvml_api.hpp"
 #include "gpu/nvml/process_list.hpp"
-#include "gpu/nvml/query.hpp"
 #include "gpu/telemetry.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "gpu/nvml/nvml_events.hpp"
 
 #include "base/result.hpp"
-#include "gpu/nvml/query.hpp"
+#include "gpu/nvml/nvml_api.hpp"
 
 #include <algorithm>
 #include <array>

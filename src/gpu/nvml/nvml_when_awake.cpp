@@ -1,6 +1,7 @@
 #include "gpu/nvml/nvml_when_awake.hpp"
 
 #include "base/result.hpp"
+#include "base/text.hpp"
 #include "gpu/drm/card.hpp"
 #include "gpu/drm/files.hpp"
 #include "gpu/nvml/nvml_events.hpp"
@@ -143,7 +144,7 @@ DeviceIdentity NvmlWhenAwake::State::sleeping(uint32_t index) const {
 std::optional<uint32_t> NvmlWhenAwake::State::numa_node_of(uint32_t index) {
   const PciDevice* const device = device_of(index);
   if (device == nullptr) return std::nullopt;
-  return drm::as_small_number(drm::trimmed(files.read(device->folder + "/numa_node")));
+  return drm::as_small_number(trimmed(files.read(device->folder + "/numa_node")));
 }
 
 NvmlWhenAwake::NvmlWhenAwake(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -210,7 +211,7 @@ constexpr uint32_t kDisplay = 0x03;  // the class: graphics cards, and those wit
 
 // "0x10de"
 std::optional<uint32_t> number_in(drm::Files& files, const std::string& path) {
-  std::string_view text = drm::trimmed(files.read(path));
+  std::string_view text = trimmed(files.read(path));
   if (!text.starts_with("0x")) return std::nullopt;
   return drm::parse_number<uint32_t>(text.substr(2), 16);
 }

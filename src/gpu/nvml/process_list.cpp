@@ -1,6 +1,6 @@
 #include "gpu/nvml/process_list.hpp"
 
-#include "gpu/nvml/query.hpp"
+#include "gpu/nvml/nvml_api.hpp"
 
 #include <algorithm>
 #include <chrono>

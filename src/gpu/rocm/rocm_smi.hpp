@@ -8,9 +8,12 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "base/threads.hpp"
 #include "gpu/drm/drm.hpp"
-#include "gpu/rocm/rocm_types.hpp"
+#include "gpu/drm/files.hpp"
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +21,39 @@
 #include <vector>
 
 namespace vram::gpu::rocm {
+
+// The used part of ROCm SMI's binary interface, declared here so that no ROCm header is needed.
+// Names, values and layouts are those of rocm_smi.h, the same in all versions from ROCm 4 to 7. The
+// fake library of the tests (tests/fake_rocm_smi) uses them too.
+using RsmiStatus = uint32_t;
+inline constexpr RsmiStatus kSuccess = 0;
+inline constexpr RsmiStatus kInvalidArguments = 1;
+inline constexpr RsmiStatus kNotSupported = 2;
+inline constexpr RsmiStatus kInitError = 8;
+inline constexpr RsmiStatus kInsufficientSize = 11;
+
+// For rsmi_init: do not use the lock shared with other processes, for which it may wait five
+// seconds. Libraries that do not know the flag ignore it.
+inline constexpr uint64_t kLockOfThreadsOnly = 0x400000000000000;
+
+inline constexpr uint64_t kBlockOfMemory = 1;  // "UMC", of the parts that count errors
+
+struct ErrorCount {
+  uint64_t corrected;
+  uint64_t uncorrected;
+};
+static_assert(sizeof(ErrorCount) == 16);
+
+inline constexpr uint32_t kPageRetired = 0;
+inline constexpr uint32_t kPagePending = 1;
+inline constexpr uint32_t kPageFailed = 2;
+
+struct PageRecord {
+  uint64_t address;
+  uint64_t bytes;
+  uint32_t page_state;
+};
+static_assert(sizeof(PageRecord) == 24 && offsetof(PageRecord, page_state) == 16);
 
 // RocmApi: the used functions of librocm_smi64.so as a table, loaded at run time. A function that
 // the version lacks is null, and affects only its own figure. RocmSmi uses it.
@@ -74,5 +110,44 @@ class RocmSmi {
   RocmApi api_;                              // without a library: moved from
   std::map<std::string, uint32_t> devices_;  // their numbers, by PCI address
 };
+
+// RocmExtras: ROCm SMI as drm::AmdExtras, on a thread of its own, since each call of the library
+// may block for long (on the lock of a dead process, or on a device that does not respond), and
+// starting it may hang.
+//
+//     every few seconds:  all of AMD's devices run? ─▶ RocmSmi::query each ─▶ of(): the last
+//     reading
+//                         one sleeps: the library is shut down
+//
+// The library reads all devices when it starts, and wakes sleeping ones, so it is open only while
+// none sleeps. of() may be called from any thread; it waits only for the first readings, for at
+// most the timeout.
+struct ExtrasOptions {
+  std::vector<std::string> libraries;  // the first that there is
+  std::string sys = "/sys";
+  std::chrono::milliseconds period{5000};
+  std::chrono::milliseconds timeout{250};  // for the first answers, since the beginning
+};
+
+class RocmExtras final : public drm::AmdExtras {
+ public:
+  explicit RocmExtras(ExtrasOptions options);
+  RocmExtras(const RocmExtras&) = delete;
+  RocmExtras& operator=(const RocmExtras&) = delete;
+  // Waits half a second for the library to shut down, and detaches a thread that hangs. While it
+  // hangs, no other object in this process uses the library.
+  ~RocmExtras() override;
+
+  // Unknown for a device that was not read in the last round, or not for a long time.
+  [[nodiscard]] drm::AmdExtra of(const std::string& pci_id) override;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+  DetachableThread thread_;
+};
+
+// With the machine's own library. Null if the files are another machine's, which it does not know.
+[[nodiscard]] std::unique_ptr<drm::AmdExtras> open_extras(const drm::Roots& roots);
 
 }  // namespace vram::gpu::rocm

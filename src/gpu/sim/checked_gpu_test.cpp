@@ -118,9 +118,7 @@ TEST_F(CheckedGpuTest, UnmappedBesideUnfinishedWork) {
 }
 
 TEST_F(CheckedGpuTest, AccessesChangeUnderUnfinishedWork) {
-  SimOptions options;
-  options.devices = {SimDevice{}, SimDevice{}};
-  CheckedGpu gpu(options);
+  CheckedGpu gpu({.devices = {SimDevice{}, SimDevice{}}});
   Address base = 0;
   Handle handle = 0;
   ASSERT_EQ(gpu.reserve(kPage, &base), Status::kOk);

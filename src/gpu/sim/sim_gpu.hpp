@@ -16,8 +16,7 @@
 #include "gpu/memory.hpp"
 #include "gpu/sim/address_space.hpp"
 #include "gpu/sim/calls.hpp"
-#include "gpu/sim/physical.hpp"
-#include "gpu/sim/ranges.hpp"
+#include "gpu/sim/memory_map.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -60,7 +59,7 @@ class Streams {
 
 struct SimOptions {
   std::vector<SimDevice> devices{SimDevice{}};
-  Costs costs;
+  Costs costs = {};
   bool backing = false;  // real bytes behind everything, for read() and write()
   // Contents survive unmap while their handle lives, as on a GPU. With this they are poisoned when
   // the last mapping goes, for allocators that must not count on it.

@@ -93,11 +93,8 @@ class SimGpuPropertyTest : public testing::TestWithParam<uint64_t> {
     EXPECT_EQ(gpu_.reserve(kRangePages * kPage, &base_), Status::kOk);
   }
   static SimOptions options() {
-    SimOptions options;
     const SimDevice device{kCapacityPages * kPage, kUnlimited};
-    options.devices = {device, device};
-    options.backing = true;
-    return options;
+    return {.devices = {device, device}, .backing = true};
   }
   static Status ok_if(bool ok) { return ok ? Status::kOk : Status::kInvalidValue; }
   Handle any_handle() {
@@ -265,8 +262,7 @@ class Caller {
 };
 
 TEST(SimGpuFaultTest, ACallThatFailsChangesNothing) {
-  SimOptions options;
-  options.devices = {{400 * kPage, kUnlimited}};
+  const SimOptions options{.devices = {{400 * kPage, kUnlimited}}};
   SimGpu faulty(options);
   SimGpu twin(options);
   faulty.faults().fail_at_random(0.3, 11, Status::kNotSupported);

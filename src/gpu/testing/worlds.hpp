@@ -46,13 +46,7 @@ class SimWorld {
   }
 
  private:
-  static SimOptions options() {
-    SimOptions options;
-    options.devices = {{kWorldBytes, kUnlimited}, {kWorldBytes, kUnlimited}};
-    options.backing = true;
-    return options;
-  }
-  SimGpu gpu_{options()};
+  SimGpu gpu_{{.devices = {{kWorldBytes, kUnlimited}, {kWorldBytes, kUnlimited}}, .backing = true}};
 };
 
 // The fake driver, whose device memory is memory of this process.

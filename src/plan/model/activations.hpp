@@ -4,7 +4,6 @@
 #pragma once
 
 #include "plan/model/architecture.hpp"
-#include "plan/model/task.hpp"
 
 #include <cstdint>
 #include <span>

@@ -4,7 +4,6 @@
 
 #include "plan/model/architecture.hpp"
 #include "plan/model/parts.hpp"
-#include "plan/model/task.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,6 @@
 #include "plan/model/parts.hpp"
 
 #include "plan/model/activations.hpp"
-#include "plan/model/lora.hpp"
 #include "plan/model/weights.hpp"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "plan/model/architecture.hpp"
-#include "plan/model/task.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -3,6 +3,7 @@
 
 #include "plan/model/architecture.hpp"
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,5 +31,13 @@ void add_linear(std::vector<Weight>& weights, const std::string& name, const Lin
 [[nodiscard]] uint64_t parameter_count(const Architecture& model);
 // Those that a token uses: of experts, the active ones.
 [[nodiscard]] uint64_t active_parameter_count(const Architecture& model);
+
+// The adapters of LoRA: two matrices for each linear layer that has one, as PEFT makes them, in
+// fp32.
+inline constexpr uint64_t kAdapterNumberBytes = 4;
+
+[[nodiscard]] uint64_t adapter_parameter_count(const Block& block, const Task& task);
+// For a token: the adapter's input in fp32, and the result of its first matrix.
+[[nodiscard]] uint64_t adapter_activation_bytes(const Block& block, const Task& task);
 
 }  // namespace vram::plan

@@ -1,14 +1,18 @@
-// Needs: what the solvers ask of a chain, with sums over stages at hand. A solver works on
-// intervals of stages [s, t]: "reverse [s, t]" runs their forward and backward while the input of s
-// is there (not counted) and the stages after t have had their backward. Refers to the chain.
+// What every solver uses. Needs: what solvers ask of a chain, with sums over stages at hand; and
+// writers of the operations, whose end runs them through verify(). A solver works on intervals of
+// stages [s, t]: "reverse [s, t]" runs their forward and backward while the input of s is there
+// (not counted) and the stages after t have had their backward.
 #pragma once
 
 #include "plan/chain.hpp"
+#include "plan/verify.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace vram::plan {
 
+// Refers to the chain.
 class Needs {
  public:
   explicit Needs(const Chain& chain);
@@ -80,5 +84,31 @@ class SmallestBytes {
   std::vector<uint64_t> by_last_;    // [t][t - s]
   std::vector<uint64_t> suffixes_;   // [s]
 };
+
+// Runs [first, last] without keeping anything but the input of `first` and the output of `last`.
+inline void emit_sweep(std::vector<Operation>& operations, uint32_t first, uint32_t last) {
+  for (uint32_t i = first; i <= last; ++i)
+    operations.push_back({i == first ? OpKind::kForwardKeepInput : OpKind::kForward, i, 0});
+}
+
+inline void emit_save(std::vector<Operation>& operations, const Chain& chain, uint32_t stage,
+                      uint32_t option) {
+  operations.push_back({OpKind::kForwardSave, stage, option});
+  if (chain.stages[stage].options[option].offloaded_bytes > 0)
+    operations.push_back({OpKind::kOffload, stage, 0});
+}
+
+inline void emit_backward(std::vector<Operation>& operations, const Chain& chain, uint32_t stage,
+                          uint32_t option) {
+  if (chain.stages[stage].options[option].offloaded_bytes > 0)
+    operations.push_back({OpKind::kFetch, stage, 0});
+  operations.push_back({OpKind::kBackward, stage, 0});
+}
+
+// The schedule and its cost, within any budget. An error is a bug of the solver.
+[[nodiscard]] Result<Schedule> measured(const Chain& chain, std::string_view solver,
+                                        std::vector<Operation> operations);
+// The schedule if it fits, else an error with what it needs.
+[[nodiscard]] Result<Schedule> if_it_fits(Schedule schedule, uint64_t budget_bytes);
 
 }  // namespace vram::plan

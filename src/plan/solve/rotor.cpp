@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
-#include "plan/solve/emit.hpp"
+#include "plan/solve/needs.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "plan/solve/solvers.hpp"
 #include "plan/testing/chains.hpp"
-#include "plan/testing/reference.hpp"
 #include "plan/verify.hpp"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 #include "plan/solve/solvers.hpp"
 
 #include "base/result.hpp"
-#include "plan/solve/emit.hpp"
 #include "plan/solve/needs.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #include "plan/solve/solvers.hpp"
 
 #include "plan/testing/chains.hpp"
-#include "plan/testing/reference.hpp"
 
 #include <gtest/gtest.h>
 

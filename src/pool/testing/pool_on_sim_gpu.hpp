@@ -6,7 +6,7 @@
 #include "pool/arena.hpp"
 #include "pool/blocks.hpp"
 #include "pool/device.hpp"
-#include "pool/options.hpp"
+#include "pool/interface.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,9 +17,7 @@ namespace vram::pool {
 
 // One device of that capacity.
 inline gpu::SimOptions device_of(uint64_t capacity_bytes) {
-  gpu::SimOptions options;
-  options.devices = {gpu::SimDevice{.capacity_bytes = capacity_bytes}};
-  return options;
+  return {.devices = {gpu::SimDevice{.capacity_bytes = capacity_bytes}}};
 }
 
 // The pool and the GPU agree with themselves, whatever a test did to them.

@@ -1,17 +1,11 @@
 // The rules of the model of the driver's stream-ordered allocator, one at a time, by programs whose
 // chunks are known by hand. An op is a millisecond after the one before.
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 
 namespace vram::replay {
 namespace {
-
-ReplayOptions lag(int64_t milliseconds) {
-  ReplayOptions options;
-  options.lag_ns = milliseconds * 1'000'000;
-  return options;
-}
 
 // Two neighbours of 16 MiB in one chunk, freed by two streams; then both are asked for as one.
 Program two_neighbours() {
@@ -27,23 +21,23 @@ Program two_neighbours() {
 }
 
 TEST(CudaAsync, NeighboursOfTwoStreamsAreNoneUntilTheirWorkIsDone) {
-  const Outcome outcome = run_on("cuda_async", two_neighbours(), lag(3));
+  const Outcome outcome = run_on("cuda_async", two_neighbours(), with_lag(3));
   EXPECT_EQ(outcome.result.device_allocs, 3u);
   EXPECT_EQ(outcome.result.stream_waits, 0u);
 }
 
 TEST(CudaAsync, NeighboursThatWereNotJoinedServeARequestTogether) {
-  const Outcome outcome = run_on("cuda_async", two_neighbours(), lag(2));
+  const Outcome outcome = run_on("cuda_async", two_neighbours(), with_lag(2));
   EXPECT_EQ(outcome.result.device_allocs, 2u);
   EXPECT_EQ(outcome.result.stream_waits, 0u);
 }
 
 TEST(CudaAsync, NeighboursWhoseWorkIsDoneAreJoined) {
-  EXPECT_EQ(run_on("cuda_async", two_neighbours(), lag(1)).result.device_allocs, 2u);
+  EXPECT_EQ(run_on("cuda_async", two_neighbours(), with_lag(1)).result.device_allocs, 2u);
 }
 
 TEST(CudaAsync, WhereTheDeviceIsFullAStreamWaitsForTheOther) {
-  ReplayOptions options = lag(10);
+  ReplayOptions options = with_lag(10);
   options.capacity_bytes = 64 * kMiB;
   const Outcome outcome = run_on("cuda_async", two_neighbours(), options);
   EXPECT_TRUE(outcome.result.completed);
@@ -60,7 +54,7 @@ TEST(CudaAsync, ChunksThatLieFreeMoveToWhereTheyAreMissing) {
   p.alloc(64 * kMiB);  // the first chunk goes there, and a fourth
   p.free(middle);
   p.alloc(64 * kMiB);  // goes where the first two blocks were: the second chunk, and a fifth
-  const Outcome outcome = run_on("cuda_async", p.build(), lag(0));
+  const Outcome outcome = run_on("cuda_async", p.build(), with_lag(0));
   EXPECT_EQ(outcome.result.device_allocs, 5u);
   EXPECT_EQ(outcome.result.peak_reserved_bytes, 160 * kMiB);
 }
@@ -72,7 +66,7 @@ TEST(CudaAsync, AnEmptiedCacheLeavesAddressesThatServeAgain) {
   p.free(large);
   p.empty_cache();
   p.alloc(64 * kMiB);
-  const Outcome outcome = run_on("cuda_async", p.build(), lag(0));
+  const Outcome outcome = run_on("cuda_async", p.build(), with_lag(0));
   EXPECT_EQ(outcome.result.device_frees, 2u);
   EXPECT_EQ(outcome.result.device_allocs, 5u);
   EXPECT_EQ(outcome.result.peak_reserved_bytes, 96 * kMiB);

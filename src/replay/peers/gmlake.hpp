@@ -1,5 +1,5 @@
 // GmLake: a model of GMLake, PyTorch's caching allocator with stitching. Requests up to 1 MiB are
-// served as in torch_native. Larger ones are multiples of 2 MiB and come from primitive blocks,
+// served as in TorchNative. Larger ones are multiples of 2 MiB and come from primitive blocks,
 // whose memory is 2 MiB handles of their own; where none suffices, free primitive blocks of the
 // same stream are stitched: mapped a second time, one after the other, into new address space.
 //

@@ -2,7 +2,7 @@
 // twice.
 #include "base/bytes.hpp"
 #include "replay/registry.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 
@@ -60,10 +60,7 @@ class Bytes {
     held_.erase(block);
   }
   static gpu::SimOptions options() {
-    gpu::SimOptions sim;
-    sim.devices = {gpu::SimDevice{.capacity_bytes = 128 * kMiB}};
-    sim.backing = true;
-    return sim;
+    return {.devices = {gpu::SimDevice{.capacity_bytes = 128 * kMiB}}, .backing = true};
   }
   template <typename Visit>
   void for_each_stamp(uint32_t block, Visit visit) {

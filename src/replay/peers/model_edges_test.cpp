@@ -1,6 +1,6 @@
 // What every modelled allocator does with requests at the edges, and with a recording's own
 // segments.
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 

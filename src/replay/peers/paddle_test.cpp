@@ -1,5 +1,5 @@
 // The rules of Paddle's allocator, one at a time, by programs whose driver calls are known by hand.
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

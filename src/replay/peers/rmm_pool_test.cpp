@@ -1,21 +1,13 @@
 // The rules of RMM's pool, one at a time, by programs whose driver calls and waits are known by
 // hand.
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace vram::replay {
 namespace {
 
 using Kind = DriverCall::Kind;
-using testing::HasSubstr;
-
-ReplayOptions with_lag(int64_t milliseconds) {
-  ReplayOptions options;
-  options.lag_ns = milliseconds * 1'000'000;
-  return options;
-}
 
 // Time passes: one millisecond each.
 void wait(ProgramBuilder& p, int milliseconds) {
@@ -234,13 +226,10 @@ TEST(RmmPool, WithoutAMaximumNothingGoesBack) {
 }
 
 TEST(RmmPool, BadSettingsNameTheGoodOnes) {
-  for (const char* text :
-       {"rmm_pool:initial_pool_size=100", "rmm_pool:maximum_pool_size=x",
-        "rmm_pool:initial_pool_size=2MiB,maximum_pool_size=1MiB", "rmm_pool:pool_size=1MiB"}) {
-    const auto spec = parse_spec(text);
-    ASSERT_FALSE(spec) << text;
-    EXPECT_THAT(spec.error().message, HasSubstr("valid keys of rmm_pool: initial_pool_size=SIZE"));
-  }
+  expect_refused(
+      {"rmm_pool:initial_pool_size=100", "rmm_pool:maximum_pool_size=x",
+       "rmm_pool:initial_pool_size=2MiB,maximum_pool_size=1MiB", "rmm_pool:pool_size=1MiB"},
+      "rmm_pool: initial_pool_size=SIZE");
 }
 
 }  // namespace

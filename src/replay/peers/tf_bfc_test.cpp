@@ -1,5 +1,5 @@
 // The rules of the BFC allocator, one at a time, by programs whose driver calls are known by hand.
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -170,12 +170,8 @@ TEST(TfBfc, WithoutGrowthTheCapacityMustBeKnown) {
 }
 
 TEST(TfBfc, BadSettingsNameTheGoodOnes) {
-  for (const char* text :
-       {"tf_bfc:allow_growth=maybe", "tf_bfc:memory_fraction=0", "tf_bfc:preallocate=1"}) {
-    const auto spec = parse_spec(text);
-    ASSERT_FALSE(spec) << text;
-    EXPECT_THAT(spec.error().message, HasSubstr("valid keys of tf_bfc: allow_growth=True|False"));
-  }
+  expect_refused({"tf_bfc:allow_growth=maybe", "tf_bfc:memory_fraction=0", "tf_bfc:preallocate=1"},
+                 "tf_bfc: allow_growth=True|False");
 }
 
 }  // namespace

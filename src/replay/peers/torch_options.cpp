@@ -1,8 +1,7 @@
 #include "replay/peers/torch_options.hpp"
 
 #include "replay/peers/settings.hpp"
-#include "replay/peers/torch_expandable.hpp"
-#include "replay/peers/torch_native.hpp"
+#include "replay/peers/torch.hpp"
 #include "replay/replay.hpp"
 
 #include <fmt/format.h>

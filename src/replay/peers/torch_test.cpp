@@ -2,7 +2,7 @@
 // by hand.
 #include "base/bytes.hpp"
 #include "replay/run.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gtest/gtest.h>
 
@@ -196,9 +196,7 @@ TEST(TorchNative, ThrowingAtTheFractionGivesNothingBack) {
   p.free(p.alloc(40 * kMiB));
   p.alloc(50 * kMiB);
   const Program program = p.build();
-  ReplayOptions options;
-  options.capacity_bytes = 64 * kMiB;
-  options.capacity_is_fraction = true;
+  const ReplayOptions options{.capacity_bytes = 64 * kMiB, .capacity_is_fraction = true};
   const auto result = [&](std::string_view spec) {
     return run(program, *find_peer("torch"), parse_spec(spec).value(), options);
   };
@@ -243,8 +241,7 @@ TEST(TorchExpandable, TheDevicesEndRefusesOnlyWhatDoesNotFit) {
 }
 
 TEST(TorchExpandable, AMemoryFractionIsComparedWithTheWholeSegment) {
-  ReplayOptions options = capacity(12 * kGiB);
-  options.capacity_is_fraction = true;
+  const ReplayOptions options{.capacity_bytes = 12 * kGiB, .capacity_is_fraction = true};
   const Outcome retried = run_on(kExpandable, grows_by_a_gibibyte(), options);
   EXPECT_TRUE(retried.result.completed);
   EXPECT_EQ(retried.result.retries, 1u);

@@ -161,13 +161,11 @@ TuneVerdict verdict_of(const TuneResult& result, const TuneOptions& options,
 }  // namespace
 
 ReplayOptions tune_replay_options(const TuneOptions& options) {
-  ReplayOptions replay;
-  replay.capacity_bytes = options.capacity_bytes;
-  replay.capacity_is_fraction = options.capacity_is_fraction;
-  replay.lag_ns = options.lag_ns;
-  replay.curve_slices = 0;
-  replay.address_layouts = kAddressLayouts;
-  return replay;
+  return {.capacity_bytes = options.capacity_bytes,
+          .capacity_is_fraction = options.capacity_is_fraction,
+          .lag_ns = options.lag_ns,
+          .curve_slices = 0,
+          .address_layouts = kAddressLayouts};
 }
 
 TuneResult tune(const Program& program, const AllocatorSpec& recorded, const TuneOptions& options) {

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/peers/torch_options.hpp"
-#include "replay/testing/program_builder.hpp"
+#include "replay/testing/builders.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,7 @@
 #include "base/bytes.hpp"
 #include "replay/capacity.hpp"
 #include "replay/registry.hpp"
-#include "replay/testing/program_builder.hpp"
-#include "replay/testing/trace_maker.hpp"
+#include "replay/testing/builders.hpp"
 #include "replay/tune/tune_space.hpp"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
+#include "show/doctor/stress_json.hpp"
+
 #include "base/json.hpp"
-#include "show/doctor/stress.hpp"
 
 #include <fmt/format.h>
 
@@ -15,6 +16,12 @@ constexpr std::array<std::string_view, 4> kVerdicts = {"passed", "errors", "cut_
 constexpr std::array<std::string_view, 4> kTrends = {"same", "better", "worse", "failing"};
 constexpr std::array<std::string_view, 3> kUnits = {"nanoseconds", "bytes_per_second",
                                                     "parts_per_million"};
+
+std::string_view identifier(stress::Verdict verdict) {
+  return kVerdicts.at(static_cast<size_t>(verdict));
+}
+std::string_view identifier(stress::Trend trend) { return kTrends.at(static_cast<size_t>(trend)); }
+std::string_view identifier(stress::Unit unit) { return kUnits.at(static_cast<size_t>(unit)); }
 
 Json json_device(const stress::StressedDevice& device) {
   return {
@@ -169,12 +176,6 @@ Json json_comparison(const std::optional<stress::Comparison>& comparison) {
 }
 
 }  // namespace
-
-std::string_view identifier(stress::Verdict verdict) {
-  return kVerdicts.at(static_cast<size_t>(verdict));
-}
-std::string_view identifier(stress::Trend trend) { return kTrends.at(static_cast<size_t>(trend)); }
-std::string_view identifier(stress::Unit unit) { return kUnits.at(static_cast<size_t>(unit)); }
 
 std::string stress_json(const StressReport& report,
                         const std::optional<stress::Comparison>& comparison) {

@@ -1,9 +1,9 @@
 // Reports of memory tests, by one that was made by hand.
-#include "show/doctor/stress.hpp"
-
 #include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"
+#include "show/doctor/stress_json.hpp"
+#include "show/doctor/stress_text.hpp"
 
 #include <gtest/gtest.h>
 

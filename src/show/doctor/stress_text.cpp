@@ -1,9 +1,9 @@
+#include "show/doctor/stress_text.hpp"
+
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "show/doctor/stress.hpp"
 #include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
-#include "show/draw/table.hpp"
 #include "show/live/status_words.hpp"
 
 #include <fmt/format.h>

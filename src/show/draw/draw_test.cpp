@@ -1,7 +1,7 @@
 #include "base/text.hpp"
 #include "show/draw/line.hpp"
+#include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
-#include "show/draw/table.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,6 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
-#include "show/draw/table.hpp"
 #include "show/live/status_words.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
+#include "show/live/status_detail.hpp"
+
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "show/draw/page.hpp"
-#include "show/live/status_text.hpp"
 #include "show/live/status_words.hpp"
 #include "watch/figures/figure.hpp"
 

@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
-#include "show/draw/table.hpp"
 #include "show/live/status_words.hpp"
 
 #include <fmt/format.h>

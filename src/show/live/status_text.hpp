@@ -1,6 +1,5 @@
 // vram status as text: a line for each device, with its processes, unattributed memory and
-// problems; or everything in full (status_detail.cpp). A pure function of the snapshot and the
-// terminal's properties.
+// problems. A pure function of the snapshot and the terminal's properties.
 #pragma once
 
 #include "show/draw/line.hpp"
@@ -32,10 +31,5 @@ struct ProcessLines {
 };
 
 [[nodiscard]] ProcessLines draw_processes(const watch::Snapshot& snapshot, int columns);
-
-// vram status -q: everything that is known of each device and its processes, one value a line,
-// untruncated.
-[[nodiscard]] std::string draw_status_detail(const watch::Snapshot& snapshot,
-                                             const TextOptions& options = {});
 
 }  // namespace vram::show

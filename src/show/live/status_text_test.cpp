@@ -4,6 +4,7 @@
 #include "base/file.hpp"
 #include "base/testing/paths.hpp"
 #include "base/text.hpp"
+#include "show/live/status_detail.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_snapshot.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "show/draw/line.hpp"
-#include "show/draw/table.hpp"
+#include "show/draw/page.hpp"
 #include "watch/snapshot.hpp"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // has labels and a number. Unknown values are not added, and no two series of a family have the
 // same labels, whatever drivers or processes report.
 //
-//     snapshot_metrics, dcgm_metrics, … ──▶ Families ──▶ exposition (text in either format)
+//     snapshot_metrics, metrics_of() ──▶ Families ──▶ exposition (text in either format)
 //
 // Plain values; not thread-safe.
 #pragma once

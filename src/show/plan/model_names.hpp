@@ -1,8 +1,8 @@
 // The words for what a model is used for, on the command line, in text and in JSON.
 #pragma once
 
+#include "plan/model/architecture.hpp"
 #include "plan/model/memory.hpp"
-#include "plan/model/task.hpp"
 #include "plan/split/split.hpp"
 #include "show/plan/emit.hpp"
 

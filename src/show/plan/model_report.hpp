@@ -1,9 +1,10 @@
-// The memory of a model on cards, as `vram plan --model` found it. Plain values.
+// The memory of a model on cards, as `vram plan --model` found it: as plain values, for people, and
+// for programs. Pure functions.
 #pragma once
 
 #include "plan/model/architecture.hpp"
-#include "plan/model/task.hpp"
 #include "plan/split/split.hpp"
+#include "show/draw/page.hpp"
 
 #include <algorithm>
 #include <string>
@@ -24,5 +25,10 @@ struct ModelReport {
         split.cards, {}, [](const plan::CardShare& each) { return each.estimate.peak_bytes(); });
   }
 };
+
+// vram.model_plan/1, documented in docs/json.md: one JSON document with a newline at its end.
+[[nodiscard]] std::string model_json(const ModelReport& report);
+
+[[nodiscard]] std::string draw_model(const ModelReport& report, const TextOptions& options);
 
 }  // namespace vram::show

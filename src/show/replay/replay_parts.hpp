@@ -1,5 +1,4 @@
-// The parts of screens about replays: what was replayed and on what (replay_subject.cpp), and
-// several replays compared (replay_compare.cpp).
+// The parts of screens about replays: what was replayed and on what, and several replays compared.
 #pragma once
 
 #include "show/draw/page.hpp"

@@ -6,7 +6,6 @@
 #include "replay/fidelity.hpp"
 #include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
-#include "show/draw/table.hpp"
 #include "show/names.hpp"
 #include "show/replay/replay_parts.hpp"
 

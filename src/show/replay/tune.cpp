@@ -6,10 +6,10 @@
 #include "replay/peers/torch_options.hpp"
 #include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
-#include "show/draw/table.hpp"
 #include "show/names.hpp"
 #include "show/replay/replay_json.hpp"
 #include "show/replay/replay_parts.hpp"
+#include "show/replay/tune_answer.hpp"
 #include "show/report/report_json.hpp"
 
 #include <fmt/format.h>

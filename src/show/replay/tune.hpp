@@ -16,15 +16,4 @@ namespace vram::show {
 // end. Every candidate, best first.
 [[nodiscard]] std::string tune_json(const TuneReport& report);
 
-// The parts of draw_tune() that are in tune_answer.cpp.
-
-// "expandable_segments:True", "(default)", "cupy (model)"
-[[nodiscard]] std::string candidate_name(const replay::TuneCandidate& candidate);
-
-// Some programs cannot use expandable segments: if these are best, returns the best candidate
-// without them. Null if that gains little.
-[[nodiscard]] const replay::TuneCandidate* best_without_expandable(const TuneReport& report);
-
-void draw_answer(const TuneReport& report, Page& page);
-
 }  // namespace vram::show

@@ -1,12 +1,13 @@
+#include "show/replay/tune_answer.hpp"
+
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "replay/fidelity.hpp"
 #include "replay/peers/torch_options.hpp"
 #include "replay/tune/tune_space.hpp"
-#include "show/draw/table.hpp"
+#include "show/draw/page.hpp"
 #include "show/names.hpp"
 #include "show/replay/replay_parts.hpp"
-#include "show/replay/tune.hpp"
 #include "show/report/breakdown.hpp"
 
 #include <fmt/format.h>

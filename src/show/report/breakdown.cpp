@@ -2,8 +2,8 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
-#include "show/draw/table.hpp"
 #include "show/names.hpp"
 
 #include <fmt/format.h>

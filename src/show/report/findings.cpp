@@ -1,7 +1,7 @@
 // What is worth doing something about, largest first, and the small print after it.
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "show/draw/table.hpp"
+#include "show/draw/page.hpp"
 #include "show/names.hpp"
 #include "show/replay/replay_parts.hpp"
 #include "show/report/report_text.hpp"

@@ -1,8 +1,8 @@
 // The peaks, each with its own moment, and how well reserved memory was used.
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
-#include "show/draw/table.hpp"
 #include "show/names.hpp"
 #include "show/report/breakdown.hpp"
 #include "show/report/report_text.hpp"

@@ -5,7 +5,6 @@
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "show/draw/page.hpp"
-#include "show/draw/table.hpp"
 #include "show/names.hpp"
 
 #include <fmt/chrono.h>

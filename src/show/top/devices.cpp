@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
-#include "show/draw/table.hpp"
+#include "show/draw/page.hpp"
 #include "show/live/status_words.hpp"
 
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "show/top/grid.hpp"
+#include "show/top/screen.hpp"
 #include "show/top/state.hpp"
-#include "show/top/view.hpp"
 #include "watch/snapshot.hpp"
 
 namespace vram::show::top {

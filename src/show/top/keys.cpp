@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "show/top/dialogs.hpp"
-#include "show/top/view.hpp"
+#include "show/top/screen.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,6 @@
 
 #include "show/testing/sample_snapshot.hpp"
 #include "show/top/screen.hpp"
-#include "show/top/view.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

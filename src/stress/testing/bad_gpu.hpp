@@ -20,10 +20,7 @@ struct Place {
 };
 
 inline gpu::SimOptions sim_with_bytes(uint64_t bytes) {
-  gpu::SimOptions options;
-  options.devices = {{bytes, gpu::kUnlimited}};
-  options.backing = true;
-  return options;
+  return {.devices = {{bytes, gpu::kUnlimited}}, .backing = true};
 }
 
 class BadGpu : public gpu::SimGpu {

@@ -1,8 +1,8 @@
 // A .vtrace file in memory, for tests.
 #pragma once
 
+#include "trace/vtrace/frames.hpp"
 #include "trace/vtrace/reader.hpp"
-#include "trace/vtrace/source.hpp"
 #include "trace/vtrace/writer.hpp"
 
 #include <cstdint>

@@ -116,13 +116,7 @@ bool EventEncoder::put_reference(const Event& event) {
   if (!same_block(event, allocation)) return false;
   op_ |= kOpByReference;
   put_varint(column(Column::kBacks), allocations_.size() - slot.allocation + 1);
-  if (!same_origin(event, allocation)) {
-    op_ |= kOpOrigin;
-    put_varint(column(Column::kStacks), event.stack);
-    put_varint(column(Column::kContexts), event.context);
-    last_written_.stack = event.stack;
-    last_written_.context = event.context;
-  }
+  if (!same_origin(event, allocation)) put_origin(event);
   return true;
 }
 
@@ -150,13 +144,15 @@ void EventEncoder::put_explicit(const Event& event) {
     last_written_.stream = event.stream;
     last_written_.pool = event.pool;
   }
-  if (!same_origin(event, last_written_)) {
-    op_ |= kOpOrigin;
-    put_varint(column(Column::kStacks), event.stack);
-    put_varint(column(Column::kContexts), event.context);
-    last_written_.stack = event.stack;
-    last_written_.context = event.context;
-  }
+  if (!same_origin(event, last_written_)) put_origin(event);
+}
+
+void EventEncoder::put_origin(const Event& event) {
+  op_ |= kOpOrigin;
+  put_varint(column(Column::kStacks), event.stack);
+  put_varint(column(Column::kContexts), event.context);
+  last_written_.stack = event.stack;
+  last_written_.context = event.context;
 }
 
 std::span<const std::span<const uint8_t>> EventEncoder::finish() {

@@ -7,7 +7,7 @@
 #include "base/pod_vector.hpp"
 #include "base/result.hpp"
 #include "trace/event.hpp"
-#include "trace/vtrace/format.hpp"
+#include "trace/vtrace/frames.hpp"
 
 #include <array>
 #include <cstdint>
@@ -71,6 +71,7 @@ class EventEncoder {
   void put_event(const Event& event, const Event* next);
   [[nodiscard]] bool put_reference(const Event& event);
   void put_explicit(const Event& event);
+  void put_origin(const Event& event);
   void put_time(Column column, const Event& event);
   [[nodiscard]] Slot& find(Slots& slots, uint64_t key) const;
   [[nodiscard]] std::span<const std::span<const uint8_t>> finish();

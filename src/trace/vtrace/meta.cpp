@@ -1,7 +1,7 @@
 #include "trace/vtrace/meta.hpp"
 
 #include "base/varint.hpp"
-#include "trace/vtrace/format.hpp"
+#include "trace/vtrace/frames.hpp"
 
 #include <algorithm>
 #include <string>

@@ -5,7 +5,7 @@
 #include "base/pod_vector.hpp"
 #include "base/result.hpp"
 #include "trace/trace.hpp"
-#include "trace/vtrace/format.hpp"
+#include "trace/vtrace/frames.hpp"
 
 #include <cstdint>
 #include <span>

@@ -3,10 +3,8 @@
 #include "base/memory.hpp"
 #include "base/result.hpp"
 #include "trace/vtrace/events.hpp"
-#include "trace/vtrace/format.hpp"
 #include "trace/vtrace/frames.hpp"
 #include "trace/vtrace/meta.hpp"
-#include "trace/vtrace/source.hpp"
 #include "trace/vtrace/state.hpp"
 #include "trace/vtrace/tables.hpp"
 

@@ -6,7 +6,6 @@
 #include "trace/testing/sample_trace.hpp"
 #include "trace/testing/synthetic_trace.hpp"
 #include "trace/testing/trace_equality.hpp"
-#include "trace/vtrace/format.hpp"
 #include "trace/vtrace/frames.hpp"
 #include "trace/vtrace/meta.hpp"
 

@@ -291,12 +291,6 @@ std::vector<IndexedFrame> frames_in_index(std::span<const uint8_t> content) {
   return frames;
 }
 
-FileBytes file_with(const Trace& trace) {
-  MemorySink sink;
-  EXPECT_TRUE(write_vtrace(trace, sink));
-  return sink.bytes();
-}
-
 class VtraceIndex : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -309,7 +303,7 @@ class VtraceIndex : public ::testing::Test {
   }
 
   const Trace trace_ = synthetic_trace({.events = 200'000, .devices = 2, .with_stacks = true});
-  const FileBytes bytes_ = file_with(trace_);
+  const FileBytes bytes_ = written(trace_);
   const MemorySource source_{bytes_};
   FrameReader reader_{source_};
   std::vector<IndexedFrame> frames_;

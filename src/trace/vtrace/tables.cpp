@@ -2,7 +2,7 @@
 
 #include "base/result.hpp"
 #include "base/varint.hpp"
-#include "trace/vtrace/format.hpp"
+#include "trace/vtrace/frames.hpp"
 
 #include <string_view>
 

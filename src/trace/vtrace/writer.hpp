@@ -8,7 +8,7 @@
 #include "base/file.hpp"
 #include "base/result.hpp"
 #include "trace/trace.hpp"
-#include "trace/vtrace/format.hpp"
+#include "trace/vtrace/frames.hpp"
 
 #include <cstdint>
 #include <memory>
