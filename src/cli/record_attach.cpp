@@ -1,0 +1,16 @@
+#include "cli/record_attach.hpp"
+
+#include "base/result.hpp"
+
+namespace vram::cli {
+
+Result<int> record_by_attaching(uint32_t pid, const watch::RecordOrder& /*order*/,
+                                const Output& /*output*/, Console& /*console*/) {
+  return fail(Code::kNotFound,
+              "process {} has no status page: expected a process of this user that called "
+              "vram.flight_recorder() or vram.add_sink(vram.Board()), or runs with VRAM_FLIGHT; "
+              "'vram free' lists who has one",
+              pid);
+}
+
+}  // namespace vram::cli
