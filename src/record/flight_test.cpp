@@ -242,6 +242,24 @@ TEST_F(FlightTest, ADumpThatFailsLeavesNothingAndEndsNothing) {
   EXPECT_EQ(alive(read(dump())).size(), 3u);
 }
 
+// The window itself can't be written any more.
+TEST_F(FlightTest, AFullDiskEndsItAndTheProgramContinues) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit small{size_t{64} << 10, size_t{64} << 10};
+    (void)setrlimit(RLIMIT_FSIZE, &small);
+    std::signal(SIGXFSZ, SIG_IGN);
+    if (!Recorder::start(options({.steps = 0, .duration = {}}))) _exit(1);
+    for (uint64_t i = 0; Recorder::is_on() && i < 10'000'000; ++i) alloc(kBase + i % 1000 * 512, i);
+    if (Recorder::is_on()) _exit(2);
+    const auto dumped = Recorder::dump(milliseconds(20'000));
+    if (dumped || dumped.error().message.find("File too large") == std::string::npos) _exit(3);
+    const auto stopped = Recorder::stop();
+    _exit(!stopped && stopped.error().code == Code::kIo ? 0 : 4);
+  }
+  EXPECT_EQ(vram::status_of_child(child), 0);
+}
+
 TEST_F(FlightTest, ThreadsRecordWhileFilesAreWritten) {
   start(options({.max_bytes = FlightOptions::kMinBytes, .steps = 0, .max_files = 2}));
   std::vector<std::thread> threads;
