@@ -186,6 +186,39 @@ TEST_F(FlightTest, TheProgramsOwnHandlerOfTerminationRuns) {
   EXPECT_EQ(alive(read(path("flight.1.sigterm.vtrace"))).size(), 3u);
 }
 
+void (*handler_before)(int) = nullptr;
+
+// As libraries do, the program's handler calls the one that it replaced.
+TEST_F(FlightTest, AHandlerOfTerminationThatIsInstalledLaterRuns) {
+  for (const bool calls_it : {false, true}) {
+    const int status = status_of_work([&] {
+      handler_before = std::signal(SIGTERM, [](int) { _exit(42); });
+      if (calls_it) std::signal(SIGTERM, [](int signal) { handler_before(signal); });
+      std::this_thread::sleep_for(milliseconds(500));
+      (void)raise(SIGTERM);
+    });
+    EXPECT_TRUE(calls_it ? WIFSIGNALED(status) : WEXITSTATUS(status) == 42) << status;
+    EXPECT_EQ(alive(read(path("flight.1.sigterm.vtrace"))).size(), 3u);
+    std::filesystem::remove(path("flight.1.sigterm.vtrace"));
+  }
+}
+
+// As one that has crashed in malloc, which the thread that writes needs.
+TEST_F(FlightTest, ACrashIsHeldUpForALimitedTime) {
+  const auto begin = std::chrono::steady_clock::now();
+  const int status = status_of_work([&] {
+    const rlimit none{0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    std::this_thread::sleep_for(milliseconds(400));
+    Rings::lock().lock();
+    *static_cast<volatile int*>(nullptr) = 1;
+  });
+  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, DumpSignals::kMaxWait);
+  EXPECT_FALSE(std::filesystem::exists(path("flight.1.crash.vtrace")));
+  EXPECT_EQ(alive(read(path("flight.1.vtrace"))).size(), 3u);
+}
+
 TEST_F(FlightTest, ASignalRequestsAFileAndTheProgramContinues) {
   const int status = status_of_work([&] {
     (void)raise(SIGUSR2);
