@@ -49,7 +49,8 @@ bool is_due(const Answering& now) {
 }
 
 std::string wanted_by_page() {
-  const auto* const board = OpenBoard::get().current();
+  auto* const board = OpenBoard::get().current();
+  if (board != nullptr) board->set_records(true);  // also on a page that was opened meanwhile
   const auto request = board == nullptr ? std::nullopt : board->request(BoardSlot::kRecord);
   if (!request) return "";
   Answering& now = answering();
@@ -129,6 +130,7 @@ vram_status vram_flight_start(const char* folder, const vram_flight_options* opt
                   started.error().message.c_str());
   }
   (void)OpenBoard::get().open();  // without a page there are no requests, and nothing else is lost
+  if (auto* const board = OpenBoard::get().current()) board->set_records(true);
   if (wanted.ignores_signals == 0) vram::record::DumpSignals::install(wanted.on_signal);
   vram::record::DumpSignals::set_enabled(wanted.ignores_signals == 0);
   vram::capi::Registry::get().report_all();
@@ -139,6 +141,7 @@ vram_status vram_flight_stop(void) {
   if (!Recorder::is_flight()) return VRAM_OK;
   vram::record::DumpSignals::set_enabled(false);
   const auto stopped = Recorder::stop();
+  if (auto* const board = OpenBoard::get().current()) board->set_records(false);
   return stopped ? VRAM_OK : refuse(VRAM_FILE_FAILED, stopped.error().message.c_str());
 }
 

@@ -39,12 +39,12 @@ const Manual& RecordCommand::manual() const {
       "record",
       "record a running process for some steps or seconds",
       "--pid N [--steps K | --seconds S] -o FILE [--force] [--timeout TIME]",
-      "Asks a process of this user (root: of any user) through its status page to record its GPU "
-      "memory for K steps or S seconds, and writes the recording to FILE. Without --steps and "
-      "--seconds, a process with a flight recorder answers at once with what it has retained. The "
-      "process must have a flight recorder (vram.flight_recorder(), VRAM_FLIGHT; "
-      "docs/flight-recorder.md) or a status page (vram.Board()); to record a program from its "
-      "start, use vram run --record.",
+      "Asks the flight recorder of a process of this user (root: of any user) for a recording of "
+      "the next K steps or S seconds, preceded by what it has retained, and writes it to FILE. "
+      "Without --steps and --seconds, it answers at once. The process must have a flight recorder "
+      "(vram.flight_recorder(), VRAM_FLIGHT, vram run --flight; docs/flight-recorder.md). To "
+      "record "
+      "a program from its start, use vram run --record.",
       {{"vram record --pid 4711 --steps 3 -o run.vtrace", "the next three steps"},
        {"vram record --pid 4711 --seconds 10 -o run.vtrace", "the next ten seconds"},
        {"vram record --pid 4711 -o run.vtrace", "what its flight recorder has retained"}}};

@@ -7,9 +7,8 @@ namespace vram::cli {
 Result<int> record_by_attaching(uint32_t pid, const watch::RecordOrder& /*order*/,
                                 const Output& /*output*/, Console& /*console*/) {
   return fail(Code::kNotFound,
-              "process {} has no status page: expected a process of this user that called "
-              "vram.flight_recorder() or vram.add_sink(vram.Board()), or runs with VRAM_FLIGHT; "
-              "'vram free' lists who has one",
+              "process {} has no flight recorder: expected a process of this user that called "
+              "vram.flight_recorder(), or that 'vram run --flight' started",
               pid);
 }
 

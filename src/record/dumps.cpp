@@ -40,7 +40,16 @@ namespace {
 
 struct Handled {
   int signal = 0;
-  struct sigaction before{};
+  struct sigaction first{};  // when the handler was installed
+  // What the program has instead; never freed, since a handler may be using it.
+  std::atomic<const struct sigaction*> before{nullptr};
+  // The program's handler runs. If that calls this one, which it found when it was installed, what
+  // this one found is next.
+  std::atomic<bool> is_in_program{false};
+
+  [[nodiscard]] const struct sigaction& next() const {
+    return is_in_program.load() ? first : *before.load();
+  }
 };
 
 // Crashes, then SIGTERM, then the signal of the program's choice.
@@ -71,11 +80,16 @@ void call(const struct sigaction& action, int signal, siginfo_t* info, void* con
 }
 
 // What would have happened without this handler.
-void go_on(const Handled& entry, int signal, siginfo_t* info, void* context) {
-  if (has_function(entry.before) && !is_crash(signal))
-    return call(entry.before, signal, info, context);
-  if (!has_function(entry.before) && entry.before.sa_handler == SIG_IGN) return;
-  (void)sigaction(signal, &entry.before, nullptr);
+void go_on(Handled& entry, int signal, siginfo_t* info, void* context) {
+  const struct sigaction& next = entry.next();
+  if (has_function(next) && !is_crash(signal)) {
+    const bool was_in_program = entry.is_in_program.exchange(true);
+    call(next, signal, info, context);
+    entry.is_in_program.store(was_in_program);
+    return;
+  }
+  if (!has_function(next) && next.sa_handler == SIG_IGN) return;
+  (void)sigaction(signal, &next, nullptr);
   // A fault comes again as soon as this handler returns; what was sent would not.
   const bool comes_again = is_crash(signal) && signal != SIGABRT && info->si_code > 0;
   if (!comes_again) (void)raise(signal);
@@ -88,33 +102,43 @@ DumpReason reason_of(int signal) {
 
 void handle(int signal, siginfo_t* info, void* context) {
   const int error = errno;
-  const Handled* const entry = find(signal);
-  const bool is_ignored =
-      entry != nullptr && !has_function(entry->before) && entry->before.sa_handler == SIG_IGN;
+  Handled* const entry = find(signal);
+  if (entry == nullptr) return;
+  const struct sigaction& next = entry->next();
+  const bool is_ignored = !has_function(next) && next.sa_handler == SIG_IGN;
   const DumpReason reason = reason_of(signal);
-  if (enabled_in.load() == getpid() && !is_ignored) {
+  if (enabled_in.load() == getpid() && !is_ignored && !entry->is_in_program.load()) {
     const uint64_t ticket = dumps().request(reason);
     const bool must_wait = reason != DumpReason::kSignal && gettid() != flusher_thread.load();
     if (must_wait) (void)dumps().wait(ticket, DumpSignals::kMaxWait);
   }
   errno = error;
   // The signal of the program's choice has no other purpose, unless it had a function.
-  const bool ends_here =
-      reason == DumpReason::kSignal && (entry == nullptr || !has_function(entry->before));
-  if (entry != nullptr && !ends_here) go_on(*entry, signal, info, context);
+  if (reason != DumpReason::kSignal || has_function(next)) go_on(*entry, signal, info, context);
+}
+
+struct sigaction own_action() {
+  struct sigaction ours{};
+  ours.sa_sigaction = &handle;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  (void)sigemptyset(&ours.sa_mask);
+  return ours;
+}
+
+bool is_own(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &handle;
 }
 
 void install_one(int signal) {
   if (signal == 0 || find(signal) != nullptr) return;
   const size_t count = handled_count.load();
   if (count == handled.size()) return;
-  struct sigaction ours{};
-  ours.sa_sigaction = &handle;
-  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-  (void)sigemptyset(&ours.sa_mask);
-  handled[count].signal = signal;
-  if (sigaction(signal, nullptr, &handled[count].before) != 0) return;
+  Handled& entry = handled[count];
+  entry.signal = signal;
+  if (sigaction(signal, nullptr, &entry.first) != 0) return;
+  entry.before.store(&entry.first);
   handled_count.store(count + 1, std::memory_order_release);  // before the first can come
+  const struct sigaction ours = own_action();
   (void)sigaction(signal, &ours, nullptr);
 }
 
@@ -124,6 +148,20 @@ void DumpSignals::install(int on_request) {
   for (const int signal : kCrashes) install_one(signal);
   install_one(SIGTERM);
   install_one(on_request);
+}
+
+void DumpSignals::keep_installed() {
+  Handled* const entry = find(SIGTERM);
+  struct sigaction found{};
+  if (entry == nullptr || enabled_in.load() != getpid()) return;
+  if (sigaction(SIGTERM, nullptr, &found) != 0 || is_own(found)) return;
+  const struct sigaction ours = own_action();
+  auto* const before = new struct sigaction;
+  (void)sigaction(SIGTERM, &ours, before);
+  if (is_own(*before))
+    delete before;
+  else
+    entry->before.store(before);
 }
 
 void DumpSignals::set_enabled(bool is_enabled) { enabled_in.store(is_enabled ? getpid() : 0); }

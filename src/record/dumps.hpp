@@ -50,9 +50,9 @@ class Dumps {
 [[nodiscard]] Dumps& dumps();
 
 // Handles signals for a flight recorder: a dump before a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
-// SIGABRT) or SIGTERM takes effect, and at a signal of the program's choice. The action that was
-// there before follows. Installed once for the process; does nothing while no flight recorder runs,
-// and in a forked child.
+// SIGABRT) or SIGTERM takes effect, and at a signal of the program's choice. The program's own
+// action follows; of SIGTERM, also one that it installs later (keep_installed()). Installed once
+// for the process; does nothing while no flight recorder runs, and in a forked child.
 class DumpSignals {
  public:
   static constexpr std::chrono::milliseconds kMaxWait{3000};
@@ -60,6 +60,9 @@ class DumpSignals {
   // on_request: 0: none.
   static void install(int on_request);
   static void set_enabled(bool is_enabled);
+  // The program may have replaced the handler of SIGTERM: puts it back, before the program's. Call
+  // it from time to time.
+  static void keep_installed();
   // The flusher says who it is: it must not wait for itself.
   static void note_flusher();
 };

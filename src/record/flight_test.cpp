@@ -186,6 +186,39 @@ TEST_F(FlightTest, TheProgramsOwnHandlerOfTerminationRuns) {
   EXPECT_EQ(alive(read(path("flight.1.sigterm.vtrace"))).size(), 3u);
 }
 
+void (*handler_before)(int) = nullptr;
+
+// As libraries do, the program's handler calls the one that it replaced.
+TEST_F(FlightTest, AHandlerOfTerminationThatIsInstalledLaterRuns) {
+  for (const bool calls_it : {false, true}) {
+    const int status = status_of_work([&] {
+      handler_before = std::signal(SIGTERM, [](int) { _exit(42); });
+      if (calls_it) std::signal(SIGTERM, [](int signal) { handler_before(signal); });
+      std::this_thread::sleep_for(milliseconds(500));
+      (void)raise(SIGTERM);
+    });
+    EXPECT_TRUE(calls_it ? WIFSIGNALED(status) : WEXITSTATUS(status) == 42) << status;
+    EXPECT_EQ(alive(read(path("flight.1.sigterm.vtrace"))).size(), 3u);
+    std::filesystem::remove(path("flight.1.sigterm.vtrace"));
+  }
+}
+
+// As one that has crashed in malloc, which the thread that writes needs.
+TEST_F(FlightTest, ACrashIsHeldUpForALimitedTime) {
+  const auto begin = std::chrono::steady_clock::now();
+  const int status = status_of_work([&] {
+    const rlimit none{0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    std::this_thread::sleep_for(milliseconds(400));
+    Rings::lock().lock();
+    *static_cast<volatile int*>(nullptr) = 1;
+  });
+  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, DumpSignals::kMaxWait);
+  EXPECT_FALSE(std::filesystem::exists(path("flight.1.crash.vtrace")));
+  EXPECT_EQ(alive(read(path("flight.1.vtrace"))).size(), 3u);
+}
+
 TEST_F(FlightTest, ASignalRequestsAFileAndTheProgramContinues) {
   const int status = status_of_work([&] {
     (void)raise(SIGUSR2);
@@ -240,6 +273,24 @@ TEST_F(FlightTest, ADumpThatFailsLeavesNothingAndEndsNothing) {
   EXPECT_FALSE(failed);
   run_steps(5, 6);
   EXPECT_EQ(alive(read(dump())).size(), 3u);
+}
+
+// The window itself can't be written any more.
+TEST_F(FlightTest, AFullDiskEndsItAndTheProgramContinues) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit small{size_t{64} << 10, size_t{64} << 10};
+    (void)setrlimit(RLIMIT_FSIZE, &small);
+    std::signal(SIGXFSZ, SIG_IGN);
+    if (!Recorder::start(options({.steps = 0, .duration = {}}))) _exit(1);
+    for (uint64_t i = 0; Recorder::is_on() && i < 10'000'000; ++i) alloc(kBase + i % 1000 * 512, i);
+    if (Recorder::is_on()) _exit(2);
+    const auto dumped = Recorder::dump(milliseconds(20'000));
+    if (dumped || dumped.error().message.find("File too large") == std::string::npos) _exit(3);
+    const auto stopped = Recorder::stop();
+    _exit(!stopped && stopped.error().code == Code::kIo ? 0 : 4);
+  }
+  EXPECT_EQ(vram::status_of_child(child), 0);
 }
 
 TEST_F(FlightTest, ThreadsRecordWhileFilesAreWritten) {

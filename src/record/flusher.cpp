@@ -160,6 +160,7 @@ void Flusher::go_on_until_stopped() {
     skip_if_stuck(collect(), kMaxWaitForRecord);
     const bool is_time = Clock::now() - flushed >= kFlushEvery;
     if (is_time) flushed = Clock::now();
+    if (is_time && flight_ != nullptr) DumpSignals::keep_installed();
     write(is_time);
     if (flight_ != nullptr) dump_if_requested();
     traffic().note_progress();

@@ -202,9 +202,27 @@ def test_the_stack_of_a_request_names_its_line(begin: Callable[..., subprocess.P
         def other(step):
             one(step)
 
+        def steps():
+            while True:
+                one((yield))
+
+        class Object:
+            def __del__(self):
+                one(self.step)
+
+        def drop(step):
+            made = Object()
+            made.step = step
+            del made
+
+        def order(step):
+            sorted([step], key=lambda step: one(step) or step)
+
+        generator = steps()
+        next(generator)
+        ways = [one, other, generator.send, drop, order]
         for step in range(300):
-            (one if step % 3 else other)(step)
-        print(vram.flight_recorder is not None, flush=True)
+            ways[step % len(ways)](step)
         os.kill(os.getpid(), signal.SIGTERM)
         """,
         VRAM_FLIGHT=str(tmp_path / "flights"),
@@ -212,9 +230,10 @@ def test_the_stack_of_a_request_names_its_line(begin: Callable[..., subprocess.P
     program.communicate(timeout=60)
     recorded = events(tmp_path / "flights" / f"flight.{program.pid}.sigterm.vtrace")
     assert len(recorded) == 300
+    expected = [["one"], ["one", "other"], ["one", "steps"], ["one", "__del__", "drop"], ["one", "<lambda>", "order"]]
     for step, each in enumerate(recorded):
-        functions = [str(frame).rsplit(" ", 1)[-1] for frame in each["stack"]]  # type: ignore[attr-defined]
-        assert functions == (["one", "<module>"] if step % 3 else ["one", "other", "<module>"])
+        functions = [str(frame).rsplit(" ", 1)[-1].rsplit(".", 1)[-1] for frame in each["stack"]]  # type: ignore[attr-defined]
+        assert functions == [*expected[step % len(expected)], "<module>"]
 
 
 def test_a_running_process_is_recorded_on_request(begin: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
