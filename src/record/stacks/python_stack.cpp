@@ -170,10 +170,14 @@ class ErrorStateGuard {
   bool was_on_ = false;
 };
 
+Met* met_by_this_thread() {
+  constinit static thread_local ThreadOwned<Met> met;
+  return met.get();
+}
+
 // The GIL is held. The thread is this one, or waits for this one.
 StackId walk(Object* thread) {
-  constinit static thread_local ThreadOwned<Met> of_thread;
-  Met* const met = of_thread.get();
+  Met* const met = met_by_this_thread();
   if (met == nullptr) return 0;
   const uint64_t hash = RawFrames::hash(thread);
   if (const StackId known = hash != 0 ? met->stacks.find(hash) : 0; known != 0) return known;
@@ -242,25 +246,42 @@ class Waiting {
   [[nodiscard]] static bool may_go_on() { return !is_closed.load(); }
 };
 
+// Without the GIL, which PyTorch releases around its operators: this thread's frames stand still
+// while it runs no Python code, so those that it has met before are known by their hash alone.
+template <typename Walk>
+StackId walk_unless_met(Object* thread, const Walk& walk_with_gil) {
+  Met* const met = met_by_this_thread();
+  const uint64_t hash = met != nullptr ? RawFrames::hash(thread) : 0;
+  if (const StackId known = hash != 0 ? met->stacks.find(hash) : 0; known != 0) return known;
+  const StackId stack = walk_with_gil();
+  // Another thread may have walked, and found that the layout is not what it was taken for.
+  if (hash != 0 && stack != 0 && RawFrames::hash(thread) == hash) met->stacks.add(hash, stack);
+  return stack;
+}
+
 }  // namespace
 
 StackId PythonStacks::capture() {
   Object* thread = thread_to_walk();
   if (thread == nullptr) return 0;
   if (holds_gil(thread)) return walk(thread);
-  const Waiting waiting;
-  if (!Waiting::may_go_on()) return 0;
-  const int state = python().ensure();
-  const StackId stack = walk(thread);
-  python().release(state);
-  return stack;
+  return walk_unless_met(thread, [thread]() -> StackId {
+    const Waiting waiting;
+    if (!Waiting::may_go_on()) return 0;
+    const int state = python().ensure();
+    const StackId stack = walk(thread);
+    python().release(state);
+    return stack;
+  });
 }
 
 StackId PythonStacks::try_capture(std::chrono::milliseconds timeout) {
   Object* thread = thread_to_walk();
   if (thread == nullptr) return 0;
   if (holds_gil(thread)) return walk(thread);
-  return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread, timeout);
+  return walk_unless_met(thread, [&]() -> StackId {
+    return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread, timeout);
+  });
 }
 
 void PythonStacks::close() {
