@@ -80,6 +80,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(plan_command());
   commands.push_back(convert_command());
   commands.push_back(run_command());
+  commands.push_back(record_command());
   commands.push_back(status_command());
   commands.push_back(top_command());
   commands.push_back(free_command());

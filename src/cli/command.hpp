@@ -180,6 +180,7 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> tune_command();
 [[nodiscard]] std::unique_ptr<Command> plan_command();
 [[nodiscard]] std::unique_ptr<Command> run_command();
+[[nodiscard]] std::unique_ptr<Command> record_command();
 [[nodiscard]] std::unique_ptr<Command> status_command();
 [[nodiscard]] std::unique_ptr<Command> top_command();
 [[nodiscard]] std::unique_ptr<Command> free_command();

@@ -149,8 +149,8 @@ bool Board::post(const BoardPosting& posting) noexcept {
 }
 
 // A number that is above wanted says that device and bytes are another request's by now.
-std::optional<TrimRequest> Board::request() const {
-  BoardRequest& slot = page_->request;
+std::optional<TrimRequest> Board::request(BoardSlot which) const {
+  BoardRequest& slot = this->slot(which);
   const uint64_t wanted = Word(slot.wanted).load(std::memory_order_acquire);
   if (wanted == Word(slot.answered).load(std::memory_order_relaxed)) return std::nullopt;
   const TrimRequest request{wanted, Word(slot.device).load(std::memory_order_acquire),
@@ -159,9 +159,13 @@ std::optional<TrimRequest> Board::request() const {
   return is_another ? std::nullopt : std::optional(request);
 }
 
-void Board::answer(const TrimRequest& request, uint64_t bytes) {
-  Word(page_->request.answer_bytes).store(bytes, std::memory_order_relaxed);
-  Word(page_->request.answered).store(request.number, std::memory_order_release);
+void Board::set_records(bool records) {
+  Word(page_->records).store(records ? 1 : 0, std::memory_order_relaxed);
+}
+
+void Board::answer(const TrimRequest& request, uint64_t bytes, BoardSlot which) {
+  Word(slot(which).answer_bytes).store(bytes, std::memory_order_relaxed);
+  Word(slot(which).answered).store(request.number, std::memory_order_release);
 }
 
 }  // namespace vram::record

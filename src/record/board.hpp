@@ -26,6 +26,7 @@ struct BoardPosting {
   std::span<const BoardDevice> devices = {};  // those past the 16th are left out
 };
 
+// Of BoardSlot::kRecord: device is a number of steps, bytes a time in ns.
 struct TrimRequest {
   uint64_t number = 0;
   uint64_t device = 0;  // kBoardUnknown: all
@@ -54,14 +55,19 @@ class Board {
   // False: another thread was posting.
   bool post(const BoardPosting& posting) noexcept;
   // The newest request that was not answered.
-  [[nodiscard]] std::optional<TrimRequest> request() const;
+  [[nodiscard]] std::optional<TrimRequest> request(BoardSlot slot = BoardSlot::kTrim) const;
+  // States whether requests to record are answered.
+  void set_records(bool records);
   // kBoardUnknown: the released amount is unknown.
-  void answer(const TrimRequest& request, uint64_t bytes);
+  void answer(const TrimRequest& request, uint64_t bytes, BoardSlot slot = BoardSlot::kTrim);
 
  private:
   Board(std::string path, BoardPage* page);
   std::string path_;
   uint32_t owner_pid_;
+  [[nodiscard]] BoardRequest& slot(BoardSlot slot) const {
+    return slot == BoardSlot::kTrim ? page_->request : page_->recording;
+  }
   BoardPage* page_;  // shared memory; not inherited by a fork
 };
 

@@ -16,6 +16,10 @@
 
 namespace vram::record {
 
+std::string answered_recording(const std::string& folder, uint32_t pid, uint64_t number) {
+  return fmt::format("{}/recording-{}-{}.vtrace", folder, pid, number);
+}
+
 std::string board_folder_of(uint32_t uid) {
   return fmt::format("{}/vram-{}", kSharedMemoryFolder, uid);
 }

@@ -55,18 +55,21 @@ struct BoardFigures {
   BoardDevice devices[kBoardDevices];
 };
 
-// A request to release memory. The requester (trim_requester) holds the file's lock, increments
-// `writing`, writes the request, and increments `wanted`; the owner writes the released bytes, then
-// sets `answered` to the value of `wanted` that it has seen. An unknown device or number of bytes
-// means all.
+// A request. The requester (trim_requester) holds the file's lock, increments `writing`, writes the
+// request, and increments `wanted`; the owner writes its answer, then sets `answered` to the value
+// of `wanted` that it has seen.
 struct BoardRequest {
   uint64_t wanted = 0;  // the number of the request
+  // To release memory: an unknown device or number of bytes means all. To record: `device` is the
+  // number of steps and `bytes` a time in ns; the one that is unknown does not end the recording.
   uint64_t device = 0;
   uint64_t bytes = 0;
   uint64_t answered = 0;
-  uint64_t answer_bytes = 0;
-  uint64_t writing = 0;  // the number of the request whose device and bytes are being written
+  uint64_t answer_bytes = 0;  // released, or in the recording's file; unknown: it failed
+  uint64_t writing = 0;       // the number of the request whose device and bytes are being written
 };
+
+enum class BoardSlot : uint8_t { kTrim, kRecord };
 
 struct BoardPage {
   uint64_t magic = kBoardMagic;
@@ -77,13 +80,24 @@ struct BoardPage {
   uint64_t sequence = 0;
   BoardFigures figures;
   char unused_figures[2072] = {};  // for figures to come
-  BoardRequest request;
-  char unused_requests[976] = {};
+  BoardRequest request;            // to release memory
+  BoardRequest recording;          // to record
+  uint64_t records = 0;            // 1: a flight recorder answers requests to record
+  char unused_requests[920] = {};
 };
 static_assert(offsetof(BoardPage, sequence) == 256);
 static_assert(offsetof(BoardPage, request) == 3072);
+static_assert(offsetof(BoardPage, recording) == 3120);
 static_assert(sizeof(BoardPage) == kBoardPageBytes);
 static_assert(std::is_trivially_copyable_v<BoardPage>);
+
+[[nodiscard]] constexpr size_t offset_of(BoardSlot slot) {
+  return slot == BoardSlot::kTrim ? offsetof(BoardPage, request) : offsetof(BoardPage, recording);
+}
+
+// The file in which the owner answers a request to record; no pid has such a name.
+[[nodiscard]] std::string answered_recording(const std::string& folder, uint32_t pid,
+                                             uint64_t number);
 
 inline constexpr const char* kSharedMemoryFolder = "/dev/shm";
 // Returns the folder of a user's pages: /dev/shm/vram-<uid>, or <runtime folder>/vram if that is

@@ -14,7 +14,6 @@ namespace {
 
 constexpr auto kMinPause = std::chrono::milliseconds(1);
 constexpr auto kMaxPause = std::chrono::milliseconds(50);
-constexpr size_t kAt = offsetof(BoardPage, request);
 
 bool is_private(const std::string& folder) {
   struct stat facts{};
@@ -54,10 +53,14 @@ Result<> check(const std::string& folder, const PageFile& page) {
 }  // namespace
 
 Result<TrimRequester> TrimRequester::start(const std::string& folder, uint32_t pid,
-                                           const TrimTarget& target) {
+                                           const TrimTarget& target, BoardSlot slot) {
   VRAM_TRY_ASSIGN(auto page, PageFile::open(folder, pid, PageFile::Access::kReadAndWrite));
   VRAM_TRY(check(folder, page));
-  TrimRequester requester(std::move(page), target);
+  uint64_t records = 0;
+  if (slot == BoardSlot::kRecord &&
+      (!page.read_at(&records, sizeof records, offsetof(BoardPage, records)) || records == 0))
+    return fail(Code::kNotFound, "process {} has no flight recorder", pid);
+  TrimRequester requester(std::move(page), target, slot);
   requester.poll();
   return requester;
 }
@@ -91,31 +94,31 @@ TrimState TrimRequester::next() {
 TrimState TrimRequester::place() {
   if (!page_.lock()) return TrimState::kQueued;
   BoardRequest before;
-  if (!page_.read_at(&before, sizeof before, kAt)) return TrimState::kBroken;
+  if (!page_.read_at(&before, sizeof before, at_)) return TrimState::kBroken;
   // One that its asker gave up may still be unanswered: this one takes its place.
   number_ = before.wanted;
   do ++number_;
   while (number_ == before.answered || number_ == 0);  // 0: no request, in status.h
-  if (!page_.write_at(&number_, sizeof number_, kAt + offsetof(BoardRequest, writing)))
+  if (!page_.write_at(&number_, sizeof number_, at_ + offsetof(BoardRequest, writing)))
     return TrimState::kBroken;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::array target = {target_.device, target_.bytes};
-  if (!page_.write_at(target.data(), sizeof target, kAt + offsetof(BoardRequest, device)))
+  if (!page_.write_at(target.data(), sizeof target, at_ + offsetof(BoardRequest, device)))
     return TrimState::kBroken;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!page_.write_at(&number_, sizeof number_, kAt + offsetof(BoardRequest, wanted)))
+  if (!page_.write_at(&number_, sizeof number_, at_ + offsetof(BoardRequest, wanted)))
     return TrimState::kBroken;
   return TrimState::kAsked;
 }
 
 TrimState TrimRequester::check_answer() {
   uint64_t answered = 0;
-  if (!page_.read_at(&answered, sizeof answered, kAt + offsetof(BoardRequest, answered)))
+  if (!page_.read_at(&answered, sizeof answered, at_ + offsetof(BoardRequest, answered)))
     return TrimState::kBroken;
   if (answered != number_) return TrimState::kAsked;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   uint64_t bytes = kBoardUnknown;
-  if (!page_.read_at(&bytes, sizeof bytes, kAt + offsetof(BoardRequest, answer_bytes)))
+  if (!page_.read_at(&bytes, sizeof bytes, at_ + offsetof(BoardRequest, answer_bytes)))
     return TrimState::kBroken;
   if (bytes != kBoardUnknown) bytes_ = bytes;
   return TrimState::kAnswered;

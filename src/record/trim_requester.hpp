@@ -1,5 +1,5 @@
-// TrimRequester: asks another process, through its status page, to release memory; the counterpart
-// of Board::request() and answer().
+// TrimRequester: asks another process, through its status page, to release memory, or to record
+// (BoardSlot::kRecord); the counterpart of Board::request() and answer().
 //
 //     start() ─▶ queued ── no other request is pending ─▶ asked ── the owner answers ─▶ answered
 //                └─────────── the owner dies, or removes its page ───────────▶ gone
@@ -38,9 +38,11 @@ class TrimRequester {
  public:
   // kNotFound, kBadInput, kUnsupported: as PageFile::open; also kBadInput: the folder or the page
   // is open to others or has a second name, or the page is not its owner's; kNotFound: the owner is
-  // dead; kUnsupported: it is in another pid namespace, and must be asked from there.
+  // dead, or records nothing on request; kUnsupported: it is in another pid namespace, and must be
+  // asked from there.
   [[nodiscard]] static Result<TrimRequester> start(const std::string& folder, uint32_t pid,
-                                                   const TrimTarget& target);
+                                                   const TrimTarget& target,
+                                                   BoardSlot slot = BoardSlot::kTrim);
 
   // Checks once, without waiting. From kAnswered on the state is final.
   TrimState poll();
@@ -51,15 +53,18 @@ class TrimRequester {
   // The released bytes, as reported by the process; unknown before the answer, or if it cannot
   // tell.
   [[nodiscard]] std::optional<uint64_t> bytes() const { return bytes_; }
+  // 0 before it is asked.
+  [[nodiscard]] uint64_t number() const { return number_; }
 
  private:
-  TrimRequester(PageFile page, const TrimTarget& target)
-      : page_(std::move(page)), target_(target) {}
+  TrimRequester(PageFile page, const TrimTarget& target, BoardSlot slot)
+      : page_(std::move(page)), target_(target), at_(offset_of(slot)) {}
   [[nodiscard]] TrimState next();
   [[nodiscard]] TrimState place();
   [[nodiscard]] TrimState check_answer();
   PageFile page_;
   TrimTarget target_;
+  size_t at_;  // of the request in the page
   TrimState state_ = TrimState::kQueued;
   uint64_t number_ = 0;
   std::optional<uint64_t> bytes_;

@@ -3,6 +3,7 @@
 #include "base/thread_end.hpp"
 #include "record/stacks/cpython.hpp"
 #include "record/stacks/native_stack.hpp"
+#include "record/stacks/raw_frames.hpp"
 
 #include <array>
 #include <atomic>
@@ -114,8 +115,31 @@ class FrameCache {
   std::array<Entry, 1024> entries_;
 };
 
-FrameNumber number_of(Object* frame, FrameCache& met) {
-  Object* code = python().code_of(frame);
+// The stacks that this thread has met lately, by the hashes of their raw frames. Their code is
+// never freed, so a hash means the same for good.
+class StackCache {
+ public:
+  StackId find(uint64_t hash) const {
+    const Entry& entry = entries_[hash % entries_.size()];
+    return entry.hash == hash ? entry.stack : 0;
+  }
+  void add(uint64_t hash, StackId stack) { entries_[hash % entries_.size()] = {hash, stack}; }
+
+ private:
+  struct Entry {
+    uint64_t hash = 0;
+    StackId stack = 0;
+  };
+  std::array<Entry, 2048> entries_;
+};
+
+struct Met {
+  FrameCache frames;
+  StackCache stacks;
+};
+
+FrameNumber number_of(Object* frame, FrameCache& met, Object*& code) {
+  code = python().code_of(frame);
   const int position = python().last_instruction_of != nullptr ? python().last_instruction_of(frame)
                                                                : python().line_of(frame);
   const FrameNumber number = met.number_of({code, position});
@@ -146,22 +170,35 @@ class ErrorStateGuard {
   bool was_on_ = false;
 };
 
+Met* met_by_this_thread() {
+  constinit static thread_local ThreadOwned<Met> met;
+  return met.get();
+}
+
 // The GIL is held. The thread is this one, or waits for this one.
 StackId walk(Object* thread) {
-  constinit static thread_local ThreadOwned<FrameCache> frame_cache;
-  FrameCache* const met = frame_cache.get();
+  Met* const met = met_by_this_thread();
   if (met == nullptr) return 0;
+  const uint64_t hash = RawFrames::hash(thread);
+  if (const StackId known = hash != 0 ? met->stacks.find(hash) : 0; known != 0) return known;
   const ErrorStateGuard quiet;
   std::array<FrameNumber, PythonStacks::kMaxFrames> numbers;
+  std::array<Object*, PythonStacks::kMaxFrames> codes;
   size_t count = 0;
   Object* frame = python().frame_of(thread);
   while (frame != nullptr) {
-    if (count < numbers.size()) numbers[count++] = number_of(frame, *met);
+    if (count < numbers.size()) {
+      numbers[count] = number_of(frame, met->frames, codes[count]);
+      ++count;
+    }
     Object* outer = count < numbers.size() ? python().back_of(frame) : nullptr;
     python().drop(frame);
     frame = outer;
   }
-  return stores().stacks.intern(std::span(numbers).first(count));
+  const StackId stack = stores().stacks.intern(std::span(numbers).first(count));
+  if (hash != 0 && stack != 0 && RawFrames::confirm(thread, std::span(codes).first(count)))
+    met->stacks.add(hash, stack);
+  return stack;
 }
 
 }  // namespace
@@ -169,6 +206,7 @@ StackId walk(Object* thread) {
 void PythonStacks::prepare() {
   (void)python();
   (void)frames();
+  RawFrames::prepare();
 }
 
 bool PythonStacks::is_available() {
@@ -208,25 +246,42 @@ class Waiting {
   [[nodiscard]] static bool may_go_on() { return !is_closed.load(); }
 };
 
+// Without the GIL, which PyTorch releases around its operators: this thread's frames stand still
+// while it runs no Python code, so those that it has met before are known by their hash alone.
+template <typename Walk>
+StackId walk_unless_met(Object* thread, const Walk& walk_with_gil) {
+  Met* const met = met_by_this_thread();
+  const uint64_t hash = met != nullptr ? RawFrames::hash(thread) : 0;
+  if (const StackId known = hash != 0 ? met->stacks.find(hash) : 0; known != 0) return known;
+  const StackId stack = walk_with_gil();
+  // Another thread may have walked, and found that the layout is not what it was taken for.
+  if (hash != 0 && stack != 0 && RawFrames::hash(thread) == hash) met->stacks.add(hash, stack);
+  return stack;
+}
+
 }  // namespace
 
 StackId PythonStacks::capture() {
   Object* thread = thread_to_walk();
   if (thread == nullptr) return 0;
   if (holds_gil(thread)) return walk(thread);
-  const Waiting waiting;
-  if (!Waiting::may_go_on()) return 0;
-  const int state = python().ensure();
-  const StackId stack = walk(thread);
-  python().release(state);
-  return stack;
+  return walk_unless_met(thread, [thread]() -> StackId {
+    const Waiting waiting;
+    if (!Waiting::may_go_on()) return 0;
+    const int state = python().ensure();
+    const StackId stack = walk(thread);
+    python().release(state);
+    return stack;
+  });
 }
 
 StackId PythonStacks::try_capture(std::chrono::milliseconds timeout) {
   Object* thread = thread_to_walk();
   if (thread == nullptr) return 0;
   if (holds_gil(thread)) return walk(thread);
-  return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread, timeout);
+  return walk_unless_met(thread, [&]() -> StackId {
+    return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread, timeout);
+  });
 }
 
 void PythonStacks::close() {

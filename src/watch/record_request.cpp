@@ -1,0 +1,69 @@
+#include "watch/record_request.hpp"
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "record/board_page.hpp"
+#include "record/board_reader.hpp"
+#include "record/trim_requester.hpp"
+
+#include <sys/stat.h>
+
+namespace vram::watch {
+namespace {
+
+using record::BoardSlot;
+using record::TrimRequester;
+using record::TrimState;
+
+Result<std::string> folder_of(const std::vector<std::string>& folders, uint32_t pid) {
+  for (const std::string& folder : folders) {
+    const auto page = record::read_board(folder, pid);
+    if (page && page->state == record::OwnerState::kAlive) return folder;
+  }
+  return fail(Code::kNotFound, "process {} has no status page", pid);
+}
+
+// What the process has left, once it has answered.
+Result<std::string> answer_of(const std::string& folder, uint32_t pid,
+                              const TrimRequester& requester) {
+  if (!requester.bytes()) {
+    return fail(Code::kIo,
+                "process {} could not record; the last lines of its standard error may say why",
+                pid);
+  }
+  std::string path = record::answered_recording(folder, pid, requester.number());
+  struct stat found{};
+  if (lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode))
+    return fail(Code::kIo, "process {} answered, but its recording {} is not there", pid, path);
+  return path;
+}
+
+}  // namespace
+
+Result<std::string> request_recording(const std::vector<std::string>& folders, uint32_t pid,
+                                      const RecordOrder& order, uint64_t timeout_ns) {
+  VRAM_TRY_ASSIGN(const auto folder, folder_of(folders, pid));
+  VRAM_TRY_ASSIGN(auto requester,
+                  TrimRequester::start(folder, pid,
+                                       {order.steps.value_or(record::kBoardUnknown),
+                                        order.duration_ns.value_or(record::kBoardUnknown)},
+                                       BoardSlot::kRecord));
+  switch (requester.wait(timeout_ns)) {
+    case TrimState::kAnswered:
+      return answer_of(folder, pid, requester);
+    case TrimState::kAsked:
+      return fail(Code::kIo,
+                  "process {} has not answered within {} s: it begins steps (vram.step()) "
+                  "too seldom, or none; name a longer --timeout",
+                  pid, timeout_ns / kSecondNs);
+    case TrimState::kQueued:
+      return fail(Code::kIo, "process {} was answering another request for {} s: try again", pid,
+                  timeout_ns / kSecondNs);
+    case TrimState::kOwnerDied:
+      return fail(Code::kIo, "process {} ended before it answered", pid);
+    default:
+      return fail(Code::kIo, "process {} took its status page away before it answered", pid);
+  }
+}
+
+}  // namespace vram::watch
