@@ -1,4 +1,4 @@
-// Baseline: a side of a comparison as a small text file (TOML) that a project keeps beside its code
+// Baseline: a side of a comparison as a small text file (TOML) that a project commits with its code
 // and reviews: no times, no addresses, no paths of a machine; equal for equal recordings.
 // docs/gate.md describes its fields.
 #pragma once
