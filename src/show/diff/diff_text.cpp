@@ -95,6 +95,19 @@ void draw_devices(const Diff& diff, Page& page) {
         Style::kFaint));
 }
 
+// A leak looks like a larger peak in the longer recording.
+void draw_step_note(const DeviceChange& change, Page& page) {
+  if (!change.a || !change.b || change.a_bytes() == change.b_bytes()) return;
+  const uint64_t a = change.a->peak.steps;
+  const uint64_t b = change.b->peak.steps;
+  if (a == b || a == 0 || b == 0) return;
+  page.paragraph(
+      Line("  "),
+      fmt::format("A has {} and B {}: what grows from step to step differs by that alone",
+                  counted(a, "step"), format_count(b)),
+      Style::kFaint);
+}
+
 std::string_view basis_text(SiteBasis basis) {
   switch (basis) {
     case SiteBasis::kStack:
@@ -200,7 +213,10 @@ std::string draw_diff(const Diff& diff, const TextOptions& options) {
   for (const std::string& remark : diff.incomplete)
     page.paragraph(Line("  incomplete: ", Style::kWarning), printable(remark));
   // Ranks usually change alike: the one that grew most stands for them.
-  if (!diff.devices.empty()) draw_sites(diff.devices.front(), page);
+  if (!diff.devices.empty()) {
+    draw_step_note(diff.devices.front(), page);
+    draw_sites(diff.devices.front(), page);
+  }
   draw_result(diff, page);
   return page.finish();
 }
