@@ -54,7 +54,12 @@ class GpuPeak:
         for device in self._framework.devices():
             self._begin(device)
         if self._finds_holders:
-            torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=_MAX_EVENTS)
+            try:
+                torch.cuda.memory._record_memory_history(
+                    "all", context="alloc", stacks="python", max_entries=_MAX_EVENTS
+                )
+            except RuntimeError:  # allocators that are put under PyTorch have no history
+                self._finds_holders = False
 
     def _begin(self, device: int) -> None:
         peak = self._peaks[device] = _peaks.PeakOf()
@@ -86,7 +91,7 @@ class GpuPeak:
     def holders(self) -> list[Holder] | str:
         """Return the largest holders at the peak; or why they are unknown."""
         if self._snapshot is None:
-            return "its holders are unknown, since another recording of PyTorch's memory is running"
+            return "its holders are unknown, since PyTorch's history of allocations is in use already, or its allocator has none"
         return _largest(self._snapshot)
 
 

@@ -119,7 +119,7 @@ namespace {
 
 // Nothing: it is not below the root.
 std::optional<std::string> below(const std::string& file, const fs::path& root) {
-  const fs::path path = file;
+  const fs::path path = fs::path(file).lexically_normal();  // no ".." can lead out of the root
   if (!path.is_absolute()) return std::nullopt;
   const auto [in_root, in_path] = std::ranges::mismatch(root, path);
   if (in_root == root.end() && in_path != path.end()) {

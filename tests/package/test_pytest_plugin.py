@@ -219,3 +219,24 @@ def test_unused_it_imports_neither_vram_nor_torch(pytester: pytest.Pytester) -> 
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "GPU memory" not in done.stdout
+
+
+def test_on_a_gpu_the_peak_is_what_the_test_adds() -> None:
+    """By PyTorch's counters, which a dry run replaces: with what an earlier test left, and with regions that reset the counters."""
+    from pytest_vram._measure import GpuPeak
+
+    with vram.dry_run():
+        kept = torch.zeros(16 << 20, device="cuda")
+        torch.zeros(64 << 20, device="cuda")
+        measured = GpuPeak(finds_holders=False)
+        measured.begin()
+        assert measured.peak_bytes() == 0
+        torch.zeros(2 << 20, device="cuda")
+        with vram.monitor("a region, which resets the counters"):
+            torch.zeros(1 << 20, device="cuda")
+        assert measured.peak_bytes() == 8 << 20
+        measured.end()
+        torch.zeros(4 << 20, device="cuda")
+        assert measured.peak_bytes() == 8 << 20
+        assert measured.mode.startswith("measured on ")
+        assert kept.nbytes == 64 << 20

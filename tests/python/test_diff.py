@@ -106,6 +106,14 @@ def test_sarif_follows_its_schema(repository: pathlib.Path, tmp_path: pathlib.Pa
     assert place["region"]["startLine"] == 47
 
 
+def test_no_recorded_path_leads_out_of_the_repository(repository: pathlib.Path) -> None:
+    (repository.parent / "secret.py").write_text("")
+    inside = repository / "src"
+    for file in ("/x/../secret.py", f"{inside}/../../secret.py", "../secret.py"):
+        snapshot(repository / "new.pickle", {(file, 47, "forward"): 164 * MIB})
+        assert "::notice title=GPU memory::" in diff(repository, "--format", "github").stdout, file
+
+
 def test_files_of_others_are_not_replaced(repository: pathlib.Path, tmp_path: pathlib.Path) -> None:
     other = tmp_path / "notes.txt"
     for option in ("--junit", "--sarif", "--save-baseline"):

@@ -69,10 +69,10 @@ class Fit {
   // That of most pairs; of those, the one with most equal sizes; of those, the smallest.
   [[nodiscard]] int64_t find_shift(const Indices& in_a, const Indices& in_b) const {
     using Votes = std::pair<size_t, size_t>;
+    constexpr size_t kMaxVoters = 512;  // of a side
     std::map<int64_t, Votes> votes;
-    if (in_a.size() * in_b.size() > kMaxCells) return 0;
-    for (const size_t a : in_a) {
-      for (const size_t b : in_b) {
+    for (const size_t a : std::span(in_a).first(std::min(in_a.size(), kMaxVoters))) {
+      for (const size_t b : std::span(in_b).first(std::min(in_b.size(), kMaxVoters))) {
         if (a_[a].calls.empty()) continue;
         auto& [pairs, equal] = votes[shift_between(a, b)];
         ++pairs;

@@ -117,6 +117,7 @@ TEST(PlaceInRepository, IsARelativePath) {
   EXPECT_EQ(place_in_repository(site("f", "/usr/lib/x.py", 3, 1)), nullptr);
   EXPECT_EQ(place_in_repository(site("f", "<stdin>", 3, 1)), nullptr);
   EXPECT_EQ(place_in_repository(site("f", "src/x.py", 0, 1)), nullptr);
+  EXPECT_EQ(place_in_repository(site("f", "../x.py", 3, 1)), nullptr);
   EXPECT_NE(place_in_repository(site("f", "src/x.py", 3, 1)), nullptr);
 }
 

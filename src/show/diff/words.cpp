@@ -71,7 +71,8 @@ std::string sentence(const DeviceChange& change) {
 
 const explain::Frame* place_in_repository(const explain::PeakSite& site) {
   const auto found = std::ranges::find_if(site.calls, [](const explain::Frame& call) {
-    return call.line > 0 && !call.file.empty() && call.file.find_first_of("/<\\:") != 0;
+    return call.line > 0 && !call.file.empty() && call.file.find_first_of("/<\\:") != 0 &&
+           !call.file.starts_with("../");
   });
   return found == site.calls.end() ? nullptr : &*found;
 }
