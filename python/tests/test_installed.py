@@ -122,6 +122,10 @@ def test_run_finds_the_package_beside_the_program(tmp_path: Path) -> None:
     assert re.fullmatch("vram: the program runs without the pool: .*\n", done.stderr)
 
 
+def test_pytest_finds_the_plug_in(tmp_path: Path) -> None:
+    assert "--vram-max" in run(sys.executable, "-m", "pytest", "--help", "--rootdir", tmp_path)
+
+
 def test_without_pytorch_enable_says_so() -> None:
     with pytest.raises(vram.VramError, match="torch can't be imported"):
         vram.enable()

@@ -208,8 +208,11 @@ bool is_text(std::string_view tail) {
 }  // namespace
 
 bool is_own_format(std::string_view head, std::string_view tail) {
-  return head.starts_with(kVtraceStart) || head.starts_with(kCsvStart) || is_json_line(head) ||
-         is_document(head) || is_text(tail);
+  constexpr std::array kStarts = {kVtraceStart, kCsvStart, kBaselineStart, kJunitStart,
+                                  kSarifStart};
+  const auto begins = [&](std::string_view start) { return head.starts_with(start); };
+  return std::ranges::any_of(kStarts, begins) || is_json_line(head) || is_document(head) ||
+         is_text(tail);
 }
 
 bool is_history(std::string_view head) {

@@ -61,6 +61,12 @@ inline constexpr std::string_view kCsvStart = "device,device_kind,index,time_ns,
 // {"device":0,"device_kind":"gpu", …
 inline constexpr std::string_view kJsonLinesStart = R"({"device":)";
 inline constexpr std::string_view kJsonLinesNext = R"(,"device_kind":")";
+inline constexpr std::string_view kBaselineStart = "# vram baseline ";
+inline constexpr std::string_view kJunitStart =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- vram diff -->\n";
+// SARIF, whose properties are the first member.
+inline constexpr std::string_view kSarifStart =
+    "{\n  \"properties\": {\n    \"writer\": \"vram diff\"\n  },\n  \"$schema\"";
 // The last line of a text, after the line's beginning the version of the program.
 inline constexpr std::string_view kTextEnd = "Written by vram ";
 
@@ -71,7 +77,8 @@ inline constexpr uint32_t kHistoryApplication = 0x5652414d;
 inline constexpr size_t kFormatBytes = 256;
 
 // Returns whether vram wrote a file with these first and last bytes (which may overlap): a complete
-// or truncated recording, an exported one, or a report as JSON or text.
+// or truncated recording, an exported one, a report as JSON or text, a baseline, or a comparison as
+// JUnit XML or SARIF.
 [[nodiscard]] bool is_own_format(std::string_view head, std::string_view tail);
 
 // Returns whether a file with these first bytes is a history, in any state. is_own_format()

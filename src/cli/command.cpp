@@ -75,6 +75,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(demo_command());
   commands.push_back(report_command());
+  commands.push_back(diff_command());
   commands.push_back(replay_command());
   commands.push_back(tune_command());
   commands.push_back(plan_command());

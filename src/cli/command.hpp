@@ -175,6 +175,7 @@ class Command {
 // Each in its own file, cmd_NAME.cpp.
 [[nodiscard]] std::unique_ptr<Command> demo_command();
 [[nodiscard]] std::unique_ptr<Command> report_command();
+[[nodiscard]] std::unique_ptr<Command> diff_command();
 [[nodiscard]] std::unique_ptr<Command> convert_command();
 [[nodiscard]] std::unique_ptr<Command> replay_command();
 [[nodiscard]] std::unique_ptr<Command> tune_command();

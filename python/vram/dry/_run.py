@@ -35,6 +35,7 @@ class Settings:
     world_size: int
     torch_version: str | None
     raise_oom: bool
+    has_stacks: bool = False  # of allocations, in the trace
 
 
 Run = TypeVar("Run", bound="TracedRun")
@@ -191,7 +192,15 @@ class TracedRun:
         if self._session is not None:
             raise VramError("a dry run runs once; make another with vram.dry_run()")
         used = self._settings
-        session = Session(used.gpu, self._path, used.assume, used.world_size, used.torch_version, used.raise_oom)
+        session = Session(
+            used.gpu,
+            self._path,
+            used.assume,
+            used.world_size,
+            used.torch_version,
+            used.raise_oom,
+            used.has_stacks,
+        )
         session.enter()
         self._session = session
         return self

@@ -48,8 +48,10 @@ class Session:
         world_size: int,
         torch_version: str | None,
         raise_oom: bool = False,
+        has_stacks: bool = False,
     ) -> None:
         self._gpu, self._world_size, self._raise_oom = gpu, world_size, raise_oom
+        self._has_stacks = has_stacks
         self._torch_version = torch_version or torch.__version__
         capability = f"sm_{gpu.capability[0]}{gpu.capability[1]}"
         self.kernels = Kernels.load(capability, self._torch_version, _settings())
@@ -102,7 +104,8 @@ class Session:
         """Raise VramError: a recording is running, or the file cannot be written."""
         _guard_cuda()
         context_bytes = self.kernels.outside_bytes(cublas_handles=2, uses_cudnn=True)  # before the program is known
-        tape = Tape(self._path, self._gpu.total_bytes if self._raise_oom else None, self._world_size)
+        limit_bytes = self._gpu.total_bytes if self._raise_oom else None
+        tape = Tape(self._path, limit_bytes, self._world_size, has_stacks=self._has_stacks)
         with contextlib.ExitStack() as stack:
             stack.callback(tape.close)
             choices = Choices(self._gpu, self._torch_version)

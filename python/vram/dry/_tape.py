@@ -21,6 +21,8 @@ from vram._prototypes import (
     EVENT_SEGMENT_ALLOC,
     EVENT_SEGMENT_FREE,
     OK,
+    STACKS_NONE,
+    STACKS_PYTHON,
     Event,
     RecordOptions,
 )
@@ -35,9 +37,12 @@ class Tape:
     Args:
         total_bytes: What each device has; None: anything.
         devices: The number of devices.
+        has_stacks: Record the Python stacks of allocations.
     """
 
-    def __init__(self, path: Path, total_bytes: int | None = None, devices: int = 1) -> None:
+    def __init__(
+        self, path: Path, total_bytes: int | None = None, devices: int = 1, *, has_stacks: bool = False
+    ) -> None:
         self.path = path
         self._devices = devices
         self._total_bytes = total_bytes
@@ -47,11 +52,16 @@ class Tape:
         self.is_in_optimizer = False
         self.peak_outside_optimizer_bytes = 0  # requested, of the device with the most
         self._placements: dict[int, Placement] = {}
-        if library().vram_record_start(os.fsencode(path), ctypes.byref(sized(RecordOptions))) != OK:
+        options = sized(RecordOptions)
+        options.stacks = STACKS_PYTHON if has_stacks else STACKS_NONE
+        if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
             raise VramError(f"no dry run: {_library.last_error()}")
         # Keeps the interpreter's lock: no other thread may come between the events of an operator.
         keeping_the_lock = ctypes.PyDLL(library()._name, handle=library()._handle)
         self._record, self._record_time = keeping_the_lock.vram_record_event, keeping_the_lock.vram_record_time
+        capture = keeping_the_lock.vram_capture_stack
+        capture.argtypes, capture.restype = [], ctypes.c_uint32
+        self._stack: Callable[[], int] = capture if has_stacks else int
         self._record.argtypes, self._record.restype = [ctypes.POINTER(Event)], None
         self._record_time.argtypes, self._record_time.restype = [ctypes.c_uint64], None
         self._is_open = True
@@ -115,16 +125,16 @@ class Tape:
             ) from None
         if not self.is_in_optimizer:
             self.peak_outside_optimizer_bytes = max(self.peak_outside_optimizer_bytes, placement.requested.now)
-        self._emit(EVENT_ALLOC, device, address, size_bytes, stream)
+        self._emit(EVENT_ALLOC, device, address, size_bytes, stream, self._stack())
         return address
 
     def free(self, device: int, address: int, size_bytes: int, stream: int) -> None:
         self._emit(EVENT_FREE, device, address, size_bytes, stream)
         self._placements[device].free(address)
 
-    def _emit(self, kind: int, device: int, address: int, size_bytes: int, stream: int) -> None:
+    def _emit(self, kind: int, device: int, address: int, size_bytes: int, stream: int, stack: int = 0) -> None:
         if self._is_open:
-            self._record(ctypes.byref(Event(kind, device, address, size_bytes, stream, 0)))
+            self._record(ctypes.byref(Event(kind, device, address, size_bytes, stream, stack)))
 
     def name(self, device: int, address: int, size_bytes: int, name: str, category: str) -> None:
         if self._is_open:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <span>
 #include <utility>
 
@@ -125,17 +126,17 @@ bool is_python_source(std::string_view path) {
 
 // The last 'File "…", line N, in f' of a Python traceback: FX keeps the user's own line as such a
 // text.
-struct TracebackLine {
+struct Source {
   std::string_view file;
-  std::string_view line;
+  uint32_t line = 0;
   std::string_view function;
 };
 
-TracebackLine last_traceback_line(std::string_view text) {
+Source last_traceback_line(std::string_view text) {
   constexpr std::string_view kFile = "File \"";
   constexpr std::string_view kLine = "\", line ";
   constexpr std::string_view kIn = ", in ";
-  TracebackLine found;
+  Source found;
   const size_t at = text.rfind(kFile);
   if (at == std::string_view::npos) return found;
   const std::string_view rest = text.substr(at + kFile.size());
@@ -143,7 +144,7 @@ TracebackLine last_traceback_line(std::string_view text) {
   if (line_at == std::string_view::npos) return found;
   found.file = rest.substr(0, line_at);
   const std::string_view tail = rest.substr(line_at + kLine.size());
-  found.line = tail.substr(0, tail.find_first_not_of("0123456789"));
+  std::from_chars(tail.data(), tail.data() + tail.size(), found.line);
   const size_t in_at = tail.find(kIn);
   if (in_at == std::string_view::npos) return found;
   const std::string_view function = tail.substr(in_at + kIn.size());
@@ -193,10 +194,20 @@ std::string_view without_parameters(std::string_view function) {
 
 std::string limited(std::string_view text) { return limit_bytes(text, trace::kMaxNameBytes); }
 
-std::string join_name(std::string_view file, std::string_view line, std::string_view function) {
-  std::string name = limited(base_name(file));
-  if (!line.empty() && !file.empty()) name += ":" + limited(line);
-  if (!function.empty()) name += (name.empty() ? "" : " ") + limited(function);
+Source find_source(const trace::Tables& tables, const trace::Frame& frame) {
+  if (frame.fx_trace != 0) {
+    const Source users = last_traceback_line(tables.strings[frame.fx_trace]);
+    if (!users.file.empty()) return users;
+  }
+  const std::string_view file = tables.strings[frame.file];
+  return {file == "??" ? std::string_view() : file, frame.line,
+          without_parameters(tables.strings[frame.function])};
+}
+
+std::string name_of(const Source& source) {
+  std::string name = limited(base_name(source.file));
+  if (source.line != 0 && !source.file.empty()) name += fmt::format(":{}", source.line);
+  if (!source.function.empty()) name += (name.empty() ? "" : " ") + limited(source.function);
   return name.empty() ? "unknown" : name;
 }
 
@@ -269,15 +280,17 @@ size_t user_frame_index(const trace::Tables& tables, trace::StackId stack) {
   return static_cast<size_t>(found - frames.begin());
 }
 
+Frame source_of(const trace::Tables& tables, const trace::Frame& frame) {
+  const Source source = find_source(tables, frame);
+  return {limited(source.function), limited(source.file), source.line};
+}
+
 std::string frame_name(const trace::Tables& tables, const trace::Frame& frame) {
-  if (frame.fx_trace != 0) {
-    const TracebackLine line = last_traceback_line(tables.strings[frame.fx_trace]);
-    if (!line.file.empty()) return join_name(line.file, line.line, line.function);
-  }
-  const std::string_view file = tables.strings[frame.file];
-  const std::string line = frame.line == 0 ? std::string() : fmt::format("{}", frame.line);
-  return join_name(file == "??" ? std::string_view() : file, line,
-                   without_parameters(tables.strings[frame.function]));
+  return name_of(find_source(tables, frame));
+}
+
+std::string frame_name(const Frame& frame) {
+  return name_of({frame.file, frame.line, frame.function});
 }
 
 std::string fit_name(std::string name, uint64_t& room_bytes) {

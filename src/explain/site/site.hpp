@@ -23,9 +23,20 @@ namespace vram::explain {
 // innermost frame with a file, or "unknown").
 [[nodiscard]] size_t user_frame_index(const trace::Tables& tables, trace::StackId stack);
 
+// The function, file and line that a frame stands for: the user's own, if FX kept them for
+// generated code. Without parameters of C++ functions. Texts beyond trace::kMaxNameBytes are
+// truncated.
+[[nodiscard]] Frame source_of(const trace::Tables& tables, const trace::Frame& frame);
+
+// The function, file and line that a frame stands for: the user's own line, if FX kept it for
+// generated code; without a C++ function's parameters. Texts beyond trace::kMaxNameBytes are
+// truncated.
+[[nodiscard]] Frame source_of(const trace::Tables& tables, const trace::Frame& frame);
+
 // "train.py:42 loss_fn": always the base name of the file; the full path is in the stack. FX traces
 // win over generated-code frames.
 [[nodiscard]] std::string frame_name(const trace::Tables& tables, const trace::Frame& frame);
+[[nodiscard]] std::string frame_name(const Frame& frame);
 
 // What the stacks of one breakdown, or of all growing sites, may occupy. Stacks refer to frames by
 // id, so that those of a small file could fill any memory as texts. The largest breakdown of 47

@@ -1,0 +1,143 @@
+"""Which tests are measured, against which limit, and what is printed about them."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vram import VramError
+from vram._sizes import format_size, parse_limit
+from vram.dry._gpu import find_gpu
+
+if TYPE_CHECKING:
+    from pytest_vram._measure import DryRunPeak, GpuPeak
+
+_LISTED = 10
+
+
+class TestPeak:
+    """The peak of a running test's GPU memory."""
+
+    __test__ = False  # no test, whatever its name
+
+    def __init__(self, measured: GpuPeak | DryRunPeak) -> None:
+        self._measured = measured
+
+    @property
+    def bytes(self) -> int:
+        """The peak until now of what the test allocated in addition to what was there before its setup, on the device with the most."""
+        return self._measured.peak_bytes()
+
+
+@dataclass(frozen=True)
+class Result:
+    """A test that was measured."""
+
+    peak_bytes: int
+    limit_bytes: int | None
+    mode: str
+    failure: str | None
+
+
+class Gate:
+    """Measures one test at a time."""
+
+    def __init__(self, limit: str | None, is_dry: bool, gpu: str) -> None:
+        self._limit_bytes = None if limit is None else _parsed(limit, "--vram-max")
+        try:
+            find_gpu(gpu)
+        except ValueError as error:
+            raise pytest.UsageError(f"--vram-gpu: {error}") from None
+        self._is_dry, self._gpu = is_dry, gpu
+        self._measured: GpuPeak | DryRunPeak | None = None
+        self._running_limit_bytes: int | None = None
+
+    def limit_of(self, item: pytest.Item) -> int | None:
+        """Return the limit of a test: its marker's, else that of --vram-max."""
+        marker = item.get_closest_marker("vram")
+        if marker is None:
+            return self._limit_bytes
+        if marker.args or set(marker.kwargs) != {"peak"}:
+            raise pytest.UsageError(f'{item.nodeid}: expected @pytest.mark.vram(peak="2GiB"), found {_call(marker)}')
+        return _parsed(marker.kwargs["peak"], f"{item.nodeid}: @pytest.mark.vram: peak")
+
+    def begin(self, limit_bytes: int | None) -> None:
+        if importlib.util.find_spec("torch") is None:
+            pytest.fail("vram measures the GPU memory of PyTorch, which is not installed", pytrace=False)
+        import torch
+
+        from pytest_vram._measure import DryRunPeak, GpuPeak
+
+        self._running_limit_bytes = limit_bytes
+        is_dry = self._is_dry or not torch.cuda.is_available()
+        measured = DryRunPeak(self._gpu) if is_dry else GpuPeak(finds_holders=limit_bytes is not None)
+        try:
+            measured.begin()
+        except VramError as error:
+            reason = str(error)
+        else:
+            self._measured = measured
+            return
+        pytest.fail(f"vram cannot measure the test: {reason}", pytrace=False)
+
+    def peak_of_running_test(self) -> TestPeak:
+        assert self._measured is not None  # begun in the setup of the test that uses the fixture
+        return TestPeak(self._measured)
+
+    def end(self) -> Result | None:
+        """Return the result; None: no test is measured."""
+        measured, self._measured = self._measured, None
+        if measured is None:
+            return None
+        measured.end()
+        peak_bytes, limit_bytes = measured.peak_bytes(), self._running_limit_bytes
+        failure = None
+        if limit_bytes is not None and peak_bytes > limit_bytes:
+            failure = _failure(measured, peak_bytes, limit_bytes)
+        return Result(peak_bytes, limit_bytes, measured.mode, failure)
+
+
+def _parsed(size: Any, name: str) -> int:
+    try:
+        return parse_limit(size)
+    except (TypeError, ValueError) as error:
+        raise pytest.UsageError(f"{name}: {error}") from None
+
+
+def _call(marker: pytest.Mark) -> str:
+    words = [repr(value) for value in marker.args]
+    words += [f"{name}={value!r}" for name, value in marker.kwargs.items()]
+    return f"vram({', '.join(words)})"
+
+
+def _failure(measured: GpuPeak | DryRunPeak, peak_bytes: int, limit_bytes: int) -> str:
+    lines = [
+        f"the test's peak of GPU memory is {format_size(peak_bytes)}, above its limit of {format_size(limit_bytes)} ({measured.mode})"
+    ]
+    holders = measured.holders()
+    if isinstance(holders, str):
+        return f"{lines[0]}; {holders}"
+    lines.append("the largest holders at the peak:")
+    for holder in holders:
+        blocks = f"{holder.blocks} block{'' if holder.blocks == 1 else 's'}"
+        lines.append(f"  {format_size(holder.bytes):>9}  {holder.name}  ({blocks})")
+    return "\n".join(lines)
+
+
+def summary(measured: list[dict[str, Any]]) -> list[str]:
+    """Return the lines about all measured tests, those with the largest peaks first."""
+    modes = sorted({test["vram_mode"] for test in measured})
+    lines = [f"{len(measured)} test{'' if len(measured) == 1 else 's'} measured: {', '.join(modes)}"]
+    lines.append(f"{'peak':>9}  {'limit':>9}  {'of limit':>8}  test")
+    ordered = sorted(measured, key=lambda test: (-test["vram_peak_bytes"], test["nodeid"]))
+    for test in ordered[:_LISTED]:
+        peak, limit = test["vram_peak_bytes"], test["vram_limit_bytes"]
+        share = "-" if limit is None else f"{100 * peak / limit:.0f} %"
+        size = "-" if limit is None else format_size(limit)
+        lines.append(f"{format_size(peak):>9}  {size:>9}  {share:>8}  {test['nodeid']}")
+    if len(ordered) > _LISTED:
+        lines.append(f"and {len(ordered) - _LISTED} with smaller peaks")
+    return lines
