@@ -5,7 +5,8 @@
   program is doing. The program ``vram``, which comes with this package, explains recordings (also ``python -m vram``).
 - ``vram.load()`` reads a recording: its report as Python values, and tables for pandas and Arrow.
 - ``vram.monitor`` measures functions and blocks; ``vram.memory()`` lists the GPUs and the processes that use them.
-- ``vram.Cleaner`` frees memory when that is worthwhile; ``vram.find_cycles()`` finds reference cycles with tensors.
+- ``vram.Cleaner`` frees memory when that is worthwhile; ``vram.find_cycles()`` finds reference cycles with tensors,
+  ``vram.why_alive()`` what keeps a tensor.
 - ``vram.dry_run()`` predicts the memory of a training step without a GPU, ``vram.predict()`` also that of changes to it.
 - ``vram.checkpoint()`` lets a model run parts again in backward, so that a step fits into a budget.
 - ``vram.micro_batches()``, ``vram.retry_on_oom`` and ``vram.find_batch_size()`` adapt batches to the available memory.
@@ -17,7 +18,7 @@ from vram._installed import program
 from vram._installed import version as _version
 from vram._public import publish as _publish
 from vram._stats import Stat, Stats, stats
-from vram.clean import Cleaned, Cleaner, Cleaning, Cycle, Grade, find_cycles
+from vram.clean import AlivePath, Cleaned, Cleaner, Cleaning, Cycle, Grade, WhyAlive, find_cycles, why_alive
 from vram.dry import DryRun, DryRunContribution, DryRunFits, DryRunPeak, WhatIf, WhatIfs, dry_run, predict
 from vram.monitoring import (
     Board,
@@ -47,6 +48,7 @@ from vram.torch import Enabled, disable, enable, is_enabled
 from vram.watching import Watch, watch
 
 __all__ = [
+    "AlivePath",
     "BatchSize",
     "Board",
     "CheckpointPlan",
@@ -90,6 +92,7 @@ __all__ = [
     "Watch",
     "WhatIf",
     "WhatIfs",
+    "WhyAlive",
     "__version__",
     "add_sink",
     "callbacks",
@@ -121,6 +124,7 @@ __all__ = [
     "step",
     "tensorflow",
     "watch",
+    "why_alive",
 ]
 _publish(globals())
 _start_flight_recorder()

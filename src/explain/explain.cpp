@@ -62,6 +62,20 @@ void name_oom_steps(DeviceReport& report) {
   }
 }
 
+// A leak takes what the device has free before the allocator's own cache is worn down by it.
+void add_growth(GrowthResult found, DeviceReport& report) {
+  report.leak_verdict = found.verdict;
+  report.growth = std::move(found.sites);
+  if (!report.memory_bytes || report.steps.steps.empty()) return;
+  const uint64_t reserved = report.steps.steps.back().peak_reserved_bytes;
+  const auto room =
+      static_cast<double>(*report.memory_bytes - std::min(reserved, *report.memory_bytes));
+  for (Growth& growth : report.growth) {
+    if (growth.kind == GrowthKind::kLeak)
+      growth.steps_to_full = static_cast<uint64_t>(room / growth.bytes_per_step);
+  }
+}
+
 void explain_states(const Sources& sources, DeviceReport& report) {
   const std::array moments = {report.peak.requested.event, sources.curve.fullest.event};
   std::vector<State> states = states_after(sources, moments);
@@ -119,7 +133,8 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
   enter(kStepsStage);
   report.steps = find_steps(trace, device, history, scopes, clock.origin_unix_ns());
   report.steps.phases = find_phases(trace, device, history, scopes, report.steps);
-  report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns(), names);
+  add_growth(find_growth(trace, device, history, report.steps, clock.origin_unix_ns(), names),
+             report);
   report.oom_count = oom_events(events).size();
   report.ooms = find_ooms(sources);
   name_oom_steps(report);

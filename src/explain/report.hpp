@@ -144,13 +144,23 @@ struct Steps {
 
 enum class GrowthKind { kLeak, kOneOff, kBoundedCache, kUndecided };
 
+// Whether the recording could be judged for leaks, and if not, why.
+enum class LeakVerdict { kJudged, kNoFrees, kNoSteps, kTooFewSteps, kMostlyKept };
+
 // A site whose live bytes grew from step to step.
 struct Growth {
   GrowthKind kind = GrowthKind::kLeak;
-  std::string site;           // user frame, or size class without stacks
-  std::vector<Frame> stack;   // a typical one
-  double bytes_per_step = 0;  // Theil–Sen slope over the steady steps
-  uint64_t live_bytes = 0;    // at the end of the last complete step
+  std::string site;          // user frame, or size class without stacks
+  std::vector<Frame> stack;  // a typical one
+  // Theil–Sen slope over the steady steps from the first birth on, and its 95 % interval.
+  double bytes_per_step = 0;
+  double bytes_per_step_low = 0;
+  double bytes_per_step_high = 0;
+  double rise_p_value = 1;  // of a leak: the Mann–Kendall test of its live bytes at step ends
+  uint64_t since_step = 0;  // index of the first step whose blocks are alive at the end
+  // At the rate of this site alone, after the last step; absent if the memory is unknown.
+  std::optional<uint64_t> steps_to_full;
+  uint64_t live_bytes = 0;  // at the end of the last complete step
   uint64_t live_count = 0;
   uint64_t birth_steps = 0;  // different steps whose blocks are alive there
   uint64_t steady_steps = 0;
@@ -255,6 +265,7 @@ struct DeviceReport {
   State at_reserved_peak;
   std::optional<State> at;  // --at
   Steps steps;
+  LeakVerdict leak_verdict = LeakVerdict::kJudged;
   std::vector<Growth> growth;      // leaks first, then by bytes per step
   uint64_t oom_count = 0;          // requests that failed
   std::vector<Oom> ooms;           // the first and the last of them, if there are many

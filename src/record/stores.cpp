@@ -41,6 +41,11 @@ std::string TextStore::text(TextId id) {
   return texts_[id];
 }
 
+const std::string* TextStore::stable(TextId id) {
+  const std::lock_guard guard(lock_);
+  return &texts_[id];
+}
+
 StackStore::StackStore() : stacks_(1), hashes_(1), slots_(kFirstSlots) {}
 
 bool StackStore::equals(StackId id, std::span<const FrameNumber> frames) const {

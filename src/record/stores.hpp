@@ -23,6 +23,8 @@ class TextStore {
   TextStore();
   [[nodiscard]] TextId intern(std::string_view text);
   [[nodiscard]] std::string text(TextId id);
+  // Its place, which never changes.
+  [[nodiscard]] const std::string* stable(TextId id);
   // For a fork.
   [[nodiscard]] std::mutex& lock() { return lock_; }
   void set_max_bytes(size_t max_bytes) { max_bytes_ = max_bytes; }

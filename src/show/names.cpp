@@ -13,6 +13,7 @@ using explain::Confidence;
 using explain::Dimension;
 using explain::FindingKind;
 using explain::GrowthKind;
+using explain::LeakVerdict;
 using explain::RankMeasure;
 using explain::StepSource;
 
@@ -60,6 +61,22 @@ std::string_view identifier(GrowthKind kind) {
       return "bounded_cache";
     case GrowthKind::kUndecided:
       return "undecided";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(LeakVerdict verdict) {
+  switch (verdict) {
+    case LeakVerdict::kJudged:
+      return "judged";
+    case LeakVerdict::kNoFrees:
+      return "no_frees";
+    case LeakVerdict::kNoSteps:
+      return "no_steps";
+    case LeakVerdict::kTooFewSteps:
+      return "too_few_steps";
+    case LeakVerdict::kMostlyKept:
+      return "mostly_kept";
   }
   return "unknown";
 }

@@ -15,6 +15,7 @@ namespace vram::show {
 [[nodiscard]] std::string_view identifier(explain::Dimension dimension);
 [[nodiscard]] std::string_view identifier(explain::StepSource source);
 [[nodiscard]] std::string_view identifier(explain::GrowthKind kind);
+[[nodiscard]] std::string_view identifier(explain::LeakVerdict verdict);
 [[nodiscard]] std::string_view identifier(explain::FindingKind kind);
 [[nodiscard]] std::string_view identifier(explain::Confidence confidence);
 [[nodiscard]] std::string_view identifier(explain::Clock clock);

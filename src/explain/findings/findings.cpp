@@ -16,9 +16,6 @@
 namespace vram::explain {
 namespace {
 
-constexpr const char* kRecordStacks =
-    "torch.cuda.memory._record_memory_history(stacks=\"python\") before the model is built";
-
 const Breakdown* breakdown_by(const State& state, Dimension by) {
   const auto found = std::ranges::find(state.breakdowns, by, &Breakdown::by);
   return found == state.breakdowns.end() ? nullptr : &*found;
@@ -121,84 +118,6 @@ void ooms(const trace::Trace& trace, const DeviceReport& report, std::vector<Fin
                   oom_advice(trace, report, oom)});
 }
 
-std::string leak_advice(const Growth& growth) {
-  if (growth.stack.empty()) {
-    return fmt::format(
-        "Something keeps these blocks from step to step. To see the line that allocates them, "
-        "record with stacks: {}.",
-        kRecordStacks);
-  }
-  return fmt::format(
-      "Look at {}: what it makes is kept by a list, dict, attribute or closure. Keep numbers, not "
-      "tensors (loss.item()), or detached copies on the CPU (x.detach().cpu()): a tensor that "
-      "requires grad keeps its whole graph alive.",
-      growth.site);
-}
-
-// What all leaks come to: live bytes at the ends of the steady steps, whatever grew there.
-double growth_at_step_ends(const Steps& steps) {
-  std::vector<double> ends;
-  for (size_t i = steps.warmup_count; i < steps.steps.size(); ++i) {
-    ends.push_back(static_cast<double>(steps.steps[i].end_requested_bytes));
-  }
-  return theil_sen(ends);
-}
-
-bool is_reported(const Growth& growth, uint64_t peak) {
-  return growth.kind == GrowthKind::kLeak &&
-         growth.bytes_per_step * kLongRunSteps >= kMinLeakShare * static_cast<double>(peak);
-}
-
-// Sites with the same remedy: one leak. Those without stacks have: a recording with stacks.
-std::vector<Growth> reported_leaks(const DeviceReport& report) {
-  const uint64_t peak = report.peak.requested.totals.requested_bytes;
-  std::vector<Growth> leaks;
-  Growth* without_stack = nullptr;
-  size_t others = 0;
-  leaks.reserve(report.growth.size());
-  for (const Growth& g : report.growth) {
-    if (!is_reported(g, peak)) continue;
-    if (!g.stack.empty() || without_stack == nullptr) {
-      leaks.push_back(g);
-      if (g.stack.empty()) without_stack = &leaks.back();
-      continue;
-    }
-    ++others;
-    without_stack->bytes_per_step += g.bytes_per_step;
-    without_stack->live_bytes += g.live_bytes;
-    without_stack->live_count += g.live_count;
-    without_stack->birth_steps = std::max(without_stack->birth_steps, g.birth_steps);
-  }
-  if (others > 0) {
-    without_stack->site +=
-        fmt::format(", and {} other {} of sizes", others, others == 1 ? "group" : "groups");
-  }
-  return leaks;
-}
-
-void leaks(const DeviceReport& report, std::vector<Finding>* out) {
-  const uint64_t peak = report.peak.requested.totals.requested_bytes;
-  double unreported_total = growth_at_step_ends(report.steps);  // once is enough
-  for (const Growth& g : reported_leaks(report)) {
-    const auto per_step = static_cast<uint64_t>(std::max(g.bytes_per_step, 1.0));
-    std::string detail = fmt::format(
-        "{} blocks from {} of {} steady steps are alive at the end, {} in all, and new ones come "
-        "as often as before.",
-        format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes));
-    if (const uint64_t doubled_after = peak / per_step + 1; doubled_after <= kMaxDoublingSteps)
-      detail +=
-          fmt::format(" At this rate the peak doubles in {} steps.", format_count(doubled_after));
-    const double total = std::exchange(unreported_total, 0);
-    if (total >= 1) {
-      detail += fmt::format(" Live bytes at step ends rise by {} a step in all.",
-                            format_bytes(static_cast<uint64_t>(total)));
-    }
-    out->push_back({FindingKind::kLeak, g.live_bytes,
-                    fmt::format("Leak: {} a step from {}", format_bytes(per_step), g.site),
-                    std::move(detail), leak_advice(g)});
-  }
-}
-
 struct GrowthText {
   const char* title;
   const char* why;
@@ -241,7 +160,8 @@ void big_holder(const trace::Trace& trace, const DeviceReport& report, std::vect
   if (holder == nullptr || !matters(holder->requested_bytes, kMinHolderShare, peak)) return;
   // What leaks is no working memory: there is a finding of the leak already.
   const bool leaks = std::any_of(report.growth.begin(), report.growth.end(), [&](const Growth& g) {
-    return g.kind == GrowthKind::kLeak && g.site == holder->name;
+    return g.kind == GrowthKind::kLeak &&
+           (g.site == holder->name || g.site.starts_with(holder->name + " and "));
   });
   if (leaks) return;
   out->push_back(
@@ -340,7 +260,7 @@ std::vector<Finding> find_findings(const trace::Trace& trace, const trace::Devic
                                    const DeviceReport& report) {
   std::vector<Finding> findings;
   ooms(trace, report, &findings);
-  leaks(report, &findings);
+  add_leak_findings(trace, report, &findings);
   add_waste_findings(trace, device, report, &findings);
   other_growth(report, &findings);
   big_holder(trace, report, &findings);

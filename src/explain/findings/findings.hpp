@@ -35,6 +35,15 @@ inline constexpr uint64_t kMaxDoublingSteps = 10'000;
                                                  const trace::DeviceTrace& device,
                                                  const DeviceReport& report);
 
+// The call that records stacks, in the words of advice.
+inline constexpr const char* kRecordStacks =
+    "torch.cuda.memory._record_memory_history(stacks=\"python\") before the model is built";
+
+// The findings about leaks, and that there is no verdict if no frees were recorded. In
+// findings_leaks.cpp.
+void add_leak_findings(const trace::Trace& trace, const DeviceReport& report,
+                       std::vector<Finding>* findings);
+
 // The findings about memory that is reserved and not used: fragmentation, cache, pending frees,
 // rounding, streams, and settings that make it worse. In findings_waste.cpp.
 void add_waste_findings(const trace::Trace& trace, const trace::DeviceTrace& device,

@@ -230,17 +230,34 @@ TEST_F(FindingsTest, ALeakWithoutStacksAsksForThem) {
   EXPECT_THAT(only(FindingKind::kLeak).advice, HasSubstr("stacks=\"python\""));
 }
 
-// Their remedy is the same: a recording with stacks.
-TEST_F(FindingsTest, LeaksWithoutStacksAreOneFinding) {
-  trace_.has_stacks = false;
-  for (const double mib : {4.0, 2.0, 1.0}) {
-    report_.growth.push_back(growth(GrowthKind::kLeak, 64 * kMiB, mib * kMiB));
-    report_.growth.back().stack.clear();
-    report_.growth.back().site = "4 MiB blocks";
-  }
-  const Finding f = only(FindingKind::kLeak);
-  EXPECT_EQ(f.title, "Leak: 7 MiB a step from 4 MiB blocks, and 2 other groups of sizes");
-  EXPECT_EQ(f.bytes, 192 * kMiB);
+TEST_F(FindingsTest, ALeakStatesItsIntervalAndItsFirstStep) {
+  Growth g = growth(GrowthKind::kLeak, 2 * kMiB, 128.0 * kKiB);
+  g.bytes_per_step_low = 120.0 * kKiB;
+  g.bytes_per_step_high = 136.0 * kKiB;
+  g.since_step = 9;
+  report_.growth.push_back(g);
+  const std::string detail = only(FindingKind::kLeak).detail;
+  EXPECT_THAT(detail, HasSubstr("the first from step 9;"));
+  EXPECT_THAT(detail, HasSubstr("120 KiB to 136 KiB a step with 95 % confidence"));
+  EXPECT_THAT(only(FindingKind::kLeak).advice, HasSubstr("vram.why_alive("));
+}
+
+TEST_F(FindingsTest, ALeakStatesWhenTheDeviceIsFull) {
+  Growth g = growth(GrowthKind::kLeak, 2 * kMiB, 128.0 * kKiB);
+  g.steps_to_full = 7200;
+  report_.growth.push_back(g);
+  EXPECT_THAT(only(FindingKind::kLeak).detail, HasSubstr("the device is full in 7,200 steps."));
+  trace_.has_time = true;
+  for (Step& step : report_.steps.steps) step.end_ns = 500'000'000;
+  EXPECT_THAT(only(FindingKind::kLeak).detail, HasSubstr("in 7,200 steps, after 60 min"));
+}
+
+TEST_F(FindingsTest, WithoutFreesThereIsNoVerdictOnLeaks) {
+  report_.leak_verdict = LeakVerdict::kTooFewSteps;
+  EXPECT_THAT(all(), IsEmpty());
+  report_.leak_verdict = LeakVerdict::kNoFrees;
+  EXPECT_EQ(only(FindingKind::kRecording).title,
+            "No verdict on leaks: the recording contains no frees");
 }
 
 TEST_F(FindingsTest, ALeakThatNeverHurtsIsNotTold) {

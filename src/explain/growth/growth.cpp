@@ -1,7 +1,9 @@
 #include "explain/growth/growth.hpp"
 
 #include "base/bytes.hpp"
+#include "explain/growth/births.hpp"
 #include "explain/growth/growth_group.hpp"
+#include "explain/growth/growth_join.hpp"
 #include "explain/moment/curve.hpp"
 
 #include <fmt/format.h>
@@ -10,17 +12,21 @@
 #include <bit>
 #include <map>
 #include <numbers>
-#include <set>
+#include <optional>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
 
 namespace vram::explain {
 namespace {
 
 constexpr uint64_t kMinSteadySteps = 5;
-// Those with most bytes: each costs a pass over its births.
+// Those with most bytes: each costs a pass over its births, and the test all pairs of ends.
 constexpr size_t kMaxCandidates = 500;
-constexpr size_t kMinJoinedFrames = 4;
-constexpr double kFading = 0.05;  // probability of what was seen had births not faded
-constexpr double kEnded = 0.001;  // ... however well a lasting rate explains those before
+constexpr size_t kMaxTrends = 2000;
+constexpr double kFading = 0.05;        // probability of what was seen had births not faded
+constexpr double kEnded = 0.001;        // ... however well a lasting rate explains those before
+constexpr uint32_t kBoundaryMoves = 1;  // steps, of where a boundary is
 constexpr double kMinFreedShare = 0.5;
 
 using Group = GrowthGroup;
@@ -41,29 +47,34 @@ class GrowthFinder {
         origin_ns_(origin_ns) {
     for (const Step& step : steps.steps)
       peak_bytes_ = std::max(peak_bytes_, step.peak_requested_bytes);
-    survivors_ = find_survivors(history, steps.steps, &frames_);
+    holdovers_ = find_holdovers(history, steps.steps, &frames_);
   }
 
-  std::vector<Growth> run() {
-    if (!steps_free()) return {};
+  GrowthResult run() {
+    if (!steps_free()) return {LeakVerdict::kMostlyKept, {}};
+    measure_longest();
     std::vector<Group> groups = groups_by_site();
     std::vector<Group> leaks = take_leaks(&groups);
-    std::vector<Group> parts = split_or_pooled(groups);
-    for (Group& g : take_leaks(&parts)) {
-      leave_out(g, &groups);
-      leaks.push_back(std::move(g));
+    for (const Part part :
+         {Part::kOutliving, Part::kSize, Part::kToEnd, Part::kFromBegin, Part::kPower}) {
+      std::vector<Group> parts = parts_of(groups, part);
+      std::vector<Group> found = take_leaks(&parts);
+      leave_out(found, &groups);
+      std::ranges::move(found, std::back_inserter(leaks));
     }
-    std::vector<Growth> found;
-    for (const Group& g : joined(std::move(leaks)))
-      found.push_back(described(GrowthKind::kLeak, g));
-    add_other_growth(std::move(groups), &found);
-    std::stable_sort(found.begin(), found.end(), [](const Growth& a, const Growth& b) {
-      if ((a.kind == GrowthKind::kLeak) != (b.kind == GrowthKind::kLeak))
-        return a.kind == GrowthKind::kLeak;
-      if (a.kind == GrowthKind::kLeak) return a.bytes_per_step > b.bytes_per_step;
-      return a.live_bytes > b.live_bytes;
-    });
-    return found;
+    GrowthResult result;
+    GrowthJoiner joiner(trace_.tables, history_, holdovers_.sites, window_, &frames_);
+    for (const Group& g : joiner.joined(std::move(leaks), &groups))
+      result.sites.push_back(described(GrowthKind::kLeak, g));
+    add_other_growth(std::move(groups), &result.sites);
+    std::stable_sort(result.sites.begin(), result.sites.end(),
+                     [](const Growth& a, const Growth& b) {
+                       if ((a.kind == GrowthKind::kLeak) != (b.kind == GrowthKind::kLeak))
+                         return a.kind == GrowthKind::kLeak;
+                       if (a.kind == GrowthKind::kLeak) return a.bytes_per_step > b.bytes_per_step;
+                       return a.live_bytes > b.live_bytes;
+                     });
+    return result;
   }
 
  private:
@@ -80,8 +91,8 @@ class GrowthFinder {
         born += l.requested_bytes;
     }
     uint64_t outlived = 0;
-    for (const Survivor& s : survivors_.blocks) {
-      if (!s.from_setup && s.birth >= window_.warmup) outlived += s.bytes;
+    for (const Holdover& s : holdovers_.blocks) {
+      if (!s.from_setup && s.survives() && s.birth >= window_.warmup) outlived += s.bytes;
     }
     return static_cast<double>(born - std::min(outlived, born)) >=
            kMinFreedShare * static_cast<double>(born);
@@ -89,118 +100,141 @@ class GrowthFinder {
 
   std::vector<Group> groups_by_site() {
     std::vector<Group> groups;
-    for (size_t i = 0; i < survivors_.blocks.size(); ++i) {
-      const Survivor& s = survivors_.blocks[i];
-      if (i == 0 || survivors_.blocks[i - 1].site != s.site) groups.emplace_back();
+    for (size_t i = 0; i < holdovers_.blocks.size(); ++i) {
+      const Holdover& s = holdovers_.blocks[i];
+      if (i == 0 || holdovers_.blocks[i - 1].site != s.site) groups.emplace_back();
       groups.back().blocks.push_back(s);
     }
     for (Group& g : groups) count_births(window_, &g);
     return groups;
   }
 
-  // Moves the leaks out of `groups`. Every site whose births can be asked about counts as tested,
-  // whatever else speaks against it, and so do those of earlier calls.
+  // The blocks of a site that is no leak are judged again: those that outlive every block of the
+  // site that was freed, since others have the same size or line; the sizes of a line that makes
+  // more than one kind of block; and blocks without a stack by their position in the step, among
+  // those of the same size or, since tensors may change their shape, among all; and by powers of
+  // two.
+  enum class Part { kOutliving, kSize, kToEnd, kFromBegin, kPower };
+
+  std::vector<Group> parts_of(const std::vector<Group>& groups, Part part) {
+    using Key = std::tuple<uint64_t, uint64_t>;
+    std::map<Key, Group> parts;
+    for (const Group& g : groups) {
+      const GrowthSite& site = holdovers_.sites[g.blocks.front().site];
+      const bool is_of_lines = part == Part::kSize || part == Part::kOutliving;
+      if (g.alive_bytes == 0 || (site.frame != 0 && !is_of_lines)) continue;
+      if (site.frame == 0 && part == Part::kSize) continue;
+      for (const Holdover& b : g.blocks) {
+        Key key = {b.site, 0};
+        if (part == Part::kSize) key = {b.site, b.bytes};
+        if (part == Part::kToEnd) key = {site.stream, b.to_end};
+        if (part == Part::kFromBegin) key = {site.stream, b.from_begin};
+        if (part == Part::kPower) key = {site.stream, std::bit_width(b.bytes)};
+        if (b.from_setup && (part == Part::kToEnd || part == Part::kFromBegin)) continue;
+        Group& into = parts[key];
+        into.blocks.push_back(b);
+        const bool has_outlived = part == Part::kOutliving || part == Part::kPower;
+        if (has_outlived) into.outlived = std::max(into.outlived, longest_[b.site] + 1);
+      }
+    }
+    std::vector<Group> result;
+    result.reserve(parts.size());
+    for (auto& [key, g] : parts) {
+      count_births(window_, &g);
+      result.push_back(std::move(g));
+    }
+    return result;
+  }
+
+  // Of each site: the ends that the longest-lived block outlived among those that were freed.
+  void measure_longest() {
+    longest_.resize(holdovers_.sites.size());
+    for (const Holdover& b : holdovers_.blocks) {
+      if (!b.from_setup && b.death < window_.steps)
+        longest_[b.site] = std::max(longest_[b.site], b.death - b.birth);
+    }
+  }
+
+  // Moves the leaks out of `groups`. Every site that can be asked about counts as tested, whatever
+  // else speaks against it, and so do those of earlier calls. Which sites can be asked does not
+  // depend on the order of the steps, so that it does not prejudge the test (Bourgon et al. 2010).
   std::vector<Group> take_leaks(std::vector<Group>* groups) {
-    const auto rest = std::stable_partition(groups->begin(), groups->end(), is_testable);
+    const auto rest = std::stable_partition(groups->begin(), groups->end(), [](const Group& g) {
+      return g.holdover_steps >= kMinBirthSteps;
+    });
     std::vector<Group> tested(std::make_move_iterator(groups->begin()),
                               std::make_move_iterator(rest));
     groups->erase(groups->begin(), rest);
-    std::stable_sort(tested.begin(), tested.end(),
-                     [](const Group& a, const Group& b) { return a.alive_bytes > b.alive_bytes; });
-    sites_tested_ += tested.size();
-    std::vector<double> log_ratios;
-    for (size_t i = 0; i < std::min(tested.size(), kMaxCandidates); ++i)
-      log_ratios.push_back(tested[i].log_ratio = log_ratio_of(window_, tested[i]));
-    const std::vector<bool> lasting = discoveries(log_ratios, sites_tested_, kMaxFalseShare);
+    std::stable_sort(tested.begin(), tested.end(), [](const Group& a, const Group& b) {
+      return std::pair(is_testable(a), a.alive_bytes) > std::pair(is_testable(b), b.alive_bytes);
+    });
+    const std::vector<bool> rises = rising(tested);
+    const std::vector<bool> lasts = lasting(&tested);
     std::vector<Group> leaks;
     for (size_t i = 0; i < tested.size(); ++i) {
       Group& g = tested[i];
-      const bool leaks_on = i < lasting.size() && lasting[i] && survives(g) &&
-                            fading_of(window_, g) > kEnded &&
-                            slope_of(window_, g) >= kMinSlopeBytes;
+      const bool leaks_on = i < lasts.size() && rises[i] && lasts[i] && survives(g) &&
+                            is_oldest(g) && fading_of(window_, g) > kEnded && grows(g);
+      if (leaks_on) drop_brief(&g);
       (leaks_on ? leaks : *groups).push_back(std::move(g));
     }
     return leaks;
   }
 
-  // What is no leak as a site is looked at again: a line of the program that makes more than one
-  // kind of block by their sizes, and blocks without a stack by stream and powers of two, since
-  // tensors of changing shape leak in ever new sizes.
-  std::vector<Group> split_or_pooled(const std::vector<Group>& groups) {
-    std::vector<Group> parts;
-    std::map<std::pair<trace::StreamId, uint64_t>, Group> by_power;
-    for (const Group& g : groups) {
-      const SurvivorSite& site = survivors_.sites[g.blocks.front().site];
-      std::map<uint64_t, Group> by_size;
-      for (const Survivor& s : g.blocks) {
-        Group& part =
-            site.frame != 0 ? by_size[s.bytes] : by_power[{site.stream, std::bit_width(s.bytes)}];
-        part.blocks.push_back(s);
-      }
-      if (by_size.size() < 2) continue;
-      for (auto& [size, part] : by_size) parts.push_back(std::move(part));
-    }
-    for (auto& [power, part] : by_power) parts.push_back(std::move(part));
-    for (Group& part : parts) count_births(window_, &part);
-    return parts;
-  }
-
-  // A leak that was found among the blocks of other groups is no longer theirs.
-  void leave_out(const Group& leak, std::vector<Group>* groups) {
-    std::set<uint32_t> taken;
-    std::set<uint32_t> sites;
-    for (const Survivor& s : leak.blocks) {
-      taken.insert(s.lifetime);
-      sites.insert(s.site);
-    }
-    for (Group& g : *groups) {
-      if (!sites.contains(g.blocks.front().site)) continue;
-      Group rest;
-      for (const Survivor& s : g.blocks) {
-        if (!taken.contains(s.lifetime)) rest.blocks.push_back(s);
-      }
-      count_births(window_, &rest);
-      g = std::move(rest);
-    }
-    std::erase_if(*groups, [](const Group& g) { return g.blocks.empty(); });
-  }
-
-  // Leaks without stacks whose blocks are born in the same steps are one: its sizes are the tensors
-  // of one structure.
-  std::vector<Group> joined(std::vector<Group> leaks) {
-    std::map<std::vector<uint32_t>, Group> by_births;
-    std::map<std::vector<uint32_t>, std::vector<Group>> framed;
-    for (Group& g : leaks) {
-      if (survivors_.sites[g.blocks.front().site].frame != 0) {
-        std::vector<Group>& same = framed[g.births];
-        same.push_back(std::move(g));
-      } else {
-        Group& same = by_births[g.births];
-        add_to(&same, std::move(g));
-      }
-    }
-    std::vector<Group> result;
-    result.reserve(by_births.size());
-    for (auto& [births, g] : by_births) result.push_back(std::move(g));
-    for (auto& [births, same] : framed) join_frames(&same, &result);
-    for (Group& g : result) count_again(&g);
+  // Live bytes at step ends rise: Mann–Kendall over all sites with holdovers.
+  std::vector<bool> rising(std::vector<Group>& tested) {
+    std::vector<Trend> trends;
+    for (size_t i = 0; i < std::min(tested.size(), kMaxTrends); ++i)
+      trends.push_back(tested[i].trend = trend_of(window_, tested[i]));
+    trends_tested_ += tested.size() - trends.size();
+    const std::vector<bool> result = rejected(trends, trends_tested_, kMaxFalseRises);
+    trends_tested_ += static_cast<size_t>(std::ranges::count_if(
+        trends, [](const Trend& t) { return t.least_p_value <= kMaxFalseRises; }));
     return result;
   }
 
-  // Four or more lines that leak in step with one another, below one common line of the user's: the
-  // common line keeps them (a list of outputs with their graphs), not the layers that made them.
-  void join_frames(std::vector<Group>* same, std::vector<Group>* result) {
-    if (same->size() >= kMinJoinedFrames) {
-      Group all;
-      for (const Group& g : *same)
-        all.blocks.insert(all.blocks.end(), g.blocks.begin(), g.blocks.end());
-      if (common_user_frame(all) != 0) {
-        all.log_ratio = same->front().log_ratio;
-        result->push_back(std::move(all));
-        return;
+  // Births last, more likely than those of a cache. Of the first groups only, which have most.
+  std::vector<bool> lasting(std::vector<Group>* tested) {
+    const auto end = std::ranges::find_if_not(*tested, is_testable);
+    const auto count = static_cast<size_t>(end - tested->begin());
+    sites_tested_ += count;
+    std::vector<double> log_ratios;
+    for (size_t i = 0; i < std::min(count, kMaxCandidates); ++i)
+      log_ratios.push_back((*tested)[i].log_ratio = log_ratio_of(window_, (*tested)[i]));
+    return discoveries(log_ratios, sites_tested_, kMaxFalseShare);
+  }
+
+  // Is its oldest block older than any of the same size or line became that was freed? A cache that
+  // is emptied now and then, or a window of the last outputs, has young blocks only.
+  bool is_oldest(const Group& g) const {
+    return std::ranges::any_of(g.blocks, [&](const Holdover& b) {
+      return b.death == window_.steps && !b.from_setup &&
+             b.death - b.birth > longest_[b.site] + kBoundaryMoves;
+    });
+  }
+
+  bool grows(const Group& g) const {
+    const Slope slope = slope_of(window_, g);
+    return slope.median >= kMinSlopeBytes && slope.low > 0;
+  }
+
+  // Leaks that were found among the blocks of other groups are no longer theirs.
+  void leave_out(const std::vector<Group>& leaks, std::vector<Group>* groups) {
+    std::unordered_set<uint32_t> taken;
+    std::unordered_set<uint32_t> sites;
+    for (const Group& leak : leaks) {
+      for (const Holdover& b : leak.blocks) {
+        taken.insert(b.lifetime);
+        sites.insert(b.site);
       }
     }
-    std::move(same->begin(), same->end(), std::back_inserter(*result));
+    if (taken.empty()) return;
+    for (Group& g : *groups) {
+      if (!sites.contains(g.blocks.front().site)) continue;
+      std::erase_if(g.blocks, [&](const Holdover& b) { return taken.contains(b.lifetime); });
+      count_again(window_, &g);
+    }
+    std::erase_if(*groups, [](const Group& g) { return g.blocks.empty(); });
   }
 
   // Growth that is no leak is reported by what it is, all sizes together; the blocks of a frame
@@ -214,33 +248,21 @@ class GrowthFinder {
     };
     for (Group& g : groups) {
       if (g.alive_bytes + g.early_bytes == 0) continue;
+      drop_brief(&g);
       const GrowthKind kind = kind_of(g);
-      if (survivors_.sites[g.blocks.front().site].frame != 0) {
+      if (holdovers_.sites[g.blocks.front().site].frame != 0) {
         add(kind, g);
         continue;
       }
       const uint32_t birth = g.births.empty() ? g.early_births.front() : g.births.front();
-      add_to(&unframed[{kind, kind == GrowthKind::kOneOff ? birth : 0}], std::move(g));
+      Group& all = unframed[{kind, kind == GrowthKind::kOneOff ? birth : 0}];
+      all.log_ratio = all.blocks.empty() ? g.log_ratio : std::max(all.log_ratio, g.log_ratio);
+      all.blocks.insert(all.blocks.end(), g.blocks.begin(), g.blocks.end());
     }
     for (auto& [key, g] : unframed) {
-      count_again(&g);
+      count_again(window_, &g);
       add(key.first, g);
     }
-  }
-
-  static void add_to(Group* into, Group from) {
-    into->blocks.insert(into->blocks.end(), from.blocks.begin(), from.blocks.end());
-    into->log_ratio =
-        into->births.empty() ? from.log_ratio : std::max(into->log_ratio, from.log_ratio);
-    into->births = std::move(from.births);
-  }
-
-  void count_again(Group* g) {
-    Group fresh;
-    fresh.blocks = std::move(g->blocks);
-    fresh.log_ratio = g->log_ratio;
-    count_births(window_, &fresh);
-    *g = std::move(fresh);
   }
 
   GrowthKind kind_of(const Group& g) const {
@@ -249,31 +271,11 @@ class GrowthFinder {
     return ends ? GrowthKind::kBoundedCache : GrowthKind::kUndecided;
   }
 
-  // The innermost line of the user's that all stacks share from the outside in; 0 when there is
-  // none.
-  trace::FrameId common_user_frame(const Group& g) {
-    std::vector<trace::FrameId> common;  // outermost first
-    bool first = true;
-    for (const Survivor& s : g.blocks) {
-      const auto stack = trace_.tables.stacks[history_.lifetimes[s.lifetime].stack];
-      const std::vector<trace::FrameId> outside_in(stack.rbegin(), stack.rend());
-      if (first) common = outside_in;
-      first = false;
-      const auto differ =
-          std::mismatch(common.begin(), common.end(), outside_in.begin(), outside_in.end());
-      common.erase(differ.first, common.end());
-    }
-    for (size_t i = common.size(); i-- > 0;) {
-      if (frames_.is_user(common[i])) return common[i];
-    }
-    return 0;
-  }
-
   // The name that all have, or the category: "" where neither is one.
   std::string called_by_program(const Group& g) {
     const uint32_t first = g.blocks.front().lifetime;
     const auto all_have = [&](auto what) {
-      return std::ranges::all_of(g.blocks, [&](const Survivor& s) {
+      return std::ranges::all_of(g.blocks, [&](const Holdover& s) {
         return (names_.*what)(s.lifetime) == (names_.*what)(first);
       });
     };
@@ -285,17 +287,18 @@ class GrowthFinder {
   }
 
   std::string name_of(const Group& g) {
-    if (survivors_.sites[g.blocks.front().site].frame != 0) {
-      const uint32_t site = g.blocks.front().site;
-      const bool one = std::all_of(g.blocks.begin(), g.blocks.end(),
-                                   [&](const Survivor& s) { return s.site == site; });
-      const trace::FrameId frame = one ? survivors_.sites[site].frame : common_user_frame(g);
-      return frame_name(trace_.tables, trace_.tables.frames[frame]);
+    if (g.lead_frame != 0) {
+      const std::string name = frame_name(trace_.tables, trace_.tables.frames[g.lead_frame]);
+      if (g.other_sites == 0) return name;
+      return fmt::format("{} and {} other {}", name, g.other_sites,
+                         g.other_sites == 1 ? "line" : "lines");
     }
+    const trace::FrameId frame = holdovers_.sites[g.blocks.front().site].frame;
+    if (frame != 0) return frame_name(trace_.tables, trace_.tables.frames[frame]);
     if (const std::string called = called_by_program(g); !called.empty()) return called;
     std::vector<uint64_t> sizes;
     sizes.reserve(g.blocks.size());
-    for (const Survivor& s : g.blocks) sizes.push_back(s.bytes);
+    for (const Holdover& s : g.blocks) sizes.push_back(s.bytes);
     std::sort(sizes.begin(), sizes.end());
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     if (sizes.size() == 1) return fmt::format("{} blocks", format_bytes(sizes.front()));
@@ -305,8 +308,8 @@ class GrowthFinder {
 
   // The stack of the largest block that is still alive.
   std::vector<Frame> typical_stack(const Group& g) {
-    const Survivor* largest = nullptr;
-    for (const Survivor& s : g.blocks) {
+    const Holdover* largest = nullptr;
+    for (const Holdover& s : g.blocks) {
       if (s.death == window_.steps && !s.from_setup &&
           (largest == nullptr || s.bytes > largest->bytes))
         largest = &s;
@@ -322,13 +325,21 @@ class GrowthFinder {
     growth.kind = kind;
     growth.site = name_of(g);
     growth.stack = typical_stack(g);
-    growth.bytes_per_step = kind == GrowthKind::kOneOff ? 0 : slope_of(window_, g);
+    if (kind != GrowthKind::kOneOff) {
+      const Slope slope = slope_of(window_, g);
+      growth.bytes_per_step = slope.median;
+      growth.bytes_per_step_low = slope.low;
+      growth.bytes_per_step_high = slope.high;
+    }
+    if (kind == GrowthKind::kLeak) growth.rise_p_value = g.trend.p_value;
+    const std::vector<uint32_t>& first = g.early_births.empty() ? g.births : g.early_births;
+    if (!first.empty()) growth.since_step = first.front();
     growth.birth_steps = g.births.size() + (g.early_bytes > 0 ? 1 : 0);
     growth.steady_steps = window_.steps - window_.warmup;
     growth.log10_lasting_ratio = g.log_ratio / std::numbers::ln10;
     growth.sites_tested = sites_tested_;
     uint32_t oldest = 0xffffffff;
-    for (const Survivor& s : g.blocks) {
+    for (const Holdover& s : g.blocks) {
       if (s.death != window_.steps || s.from_setup) continue;
       growth.live_bytes += s.bytes;
       ++growth.live_count;
@@ -349,18 +360,28 @@ class GrowthFinder {
   std::span<const Step> steps_;
   Window window_;
   int64_t origin_ns_ = 0;
-  size_t sites_tested_ = 0;
+  size_t sites_tested_ = 0;   // for births that last
+  size_t trends_tested_ = 0;  // for live bytes that rise
   uint64_t stacks_room_bytes_ = kMaxStacksBytes;
   uint64_t peak_bytes_ = 0;
-  Survivors survivors_;
+  Holdovers holdovers_;
+  std::vector<uint32_t> longest_;  // by site
 };
 
 }  // namespace
 
-std::vector<Growth> find_growth(const trace::Trace& trace, const trace::DeviceTrace& device,
-                                const History& history, const Steps& steps, int64_t origin_ns,
-                                const Names& names) {
-  if (steps.steps.size() < steps.warmup_count + kMinSteadySteps) return {};
+GrowthResult find_growth(const trace::Trace& trace, const trace::DeviceTrace& device,
+                         const History& history, const Steps& steps, int64_t origin_ns,
+                         const Names& names) {
+  // Frees that follow from the reuse of an address do not count: they come whenever that happens.
+  const auto frees = [](const trace::Event& event) {
+    return event.kind == trace::EventKind::kFreeRequested ||
+           event.kind == trace::EventKind::kFreeCompleted;
+  };
+  if (std::ranges::none_of(trace.events_of(device), frees)) return {LeakVerdict::kNoFrees, {}};
+  if (steps.steps.empty()) return {LeakVerdict::kNoSteps, {}};
+  if (steps.steps.size() < steps.warmup_count + kMinSteadySteps)
+    return {LeakVerdict::kTooFewSteps, {}};
   return GrowthFinder(trace, device, history, steps, origin_ns, names).run();
 }
 

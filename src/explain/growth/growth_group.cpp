@@ -1,24 +1,24 @@
 #include "explain/growth/growth_group.hpp"
 
-#include "base/statistics.hpp"
+#include "explain/growth/births.hpp"
 #include "explain/growth/growth.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
-#include <limits>
-#include <numeric>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 namespace vram::explain {
 namespace {
 
-bool is_steady_birth(const Survivor& s, const GrowthWindow& w) {
+bool is_steady_birth(const Holdover& s, const GrowthWindow& w) {
   return !s.from_setup && s.birth >= w.warmup;
 }
 
 // The steady steps in which a survivor can be born.
-uint32_t length_of(const GrowthWindow& w) { return w.steps + 1 - kOutlivedEnds - w.warmup; }
+uint32_t length_of(const GrowthWindow& w, const GrowthGroup& g) {
+  return w.steps + 1 - g.outlived - w.warmup;
+}
 
 std::vector<uint32_t> steady_births(const GrowthWindow& w, const GrowthGroup& g) {
   std::vector<uint32_t> births;
@@ -27,10 +27,98 @@ std::vector<uint32_t> steady_births(const GrowthWindow& w, const GrowthGroup& g)
   return births;
 }
 
+// Which steps have several births, and whether they come near an edge of the step.
+class Edges {
+ public:
+  void add(const Holdover& b) {
+    Step& step = steps_[b.birth];
+    ++step.births;
+    const uint32_t near = std::max(kNearEdge, (b.from_begin + b.to_end) / kNearEdgeShare);
+    step.near_begin = step.near_begin || b.from_begin <= near;
+    step.near_end = step.near_end || b.to_end <= near;
+  }
+
+  // Adds the steps beyond the edges to `births`, which are distinct and ascend.
+  void level(const GrowthWindow& w, uint32_t outlived, std::vector<uint32_t>* births) const {
+    const auto is_free = [&](uint32_t step) {
+      return step >= w.warmup && step + outlived <= w.steps &&
+             !std::ranges::binary_search(*births, step);
+    };
+    std::vector<uint32_t> counts;
+    counts.reserve(steps_.size());
+    for (const auto& [at, step] : steps_) counts.push_back(step.births);
+    if (counts.empty()) return;
+    const auto quarter = counts.begin() + static_cast<ptrdiff_t>(counts.size() / 4);
+    std::ranges::nth_element(counts, quarter);
+    const uint32_t usual = *quarter;
+    std::vector<uint32_t> added;
+    for (const auto& [at, step] : steps_) {
+      if (step.births < 2 * usual) continue;
+      const bool before_is_added = !added.empty() && added.back() + 1 == at;
+      if (step.near_begin && at > 0 && !before_is_added && is_free(at - 1)) {
+        added.push_back(at - 1);
+      } else if (step.near_end && is_free(at + 1)) {
+        added.push_back(at + 1);
+      }
+    }
+    births->insert(births->end(), added.begin(), added.end());
+    std::ranges::sort(*births);
+    births->erase(std::unique(births->begin(), births->end()), births->end());
+  }
+
+ private:
+  static constexpr uint32_t kNearEdge = 8;        // allocations
+  static constexpr uint32_t kNearEdgeShare = 10;  // of the step's allocations
+  struct Step {
+    uint32_t births = 0;
+    bool near_begin = false;
+    bool near_end = false;
+  };
+  std::map<uint32_t, Step> steps_;
+};
+
+// A leak, or a cache, may begin late: both are judged from its first birth on.
+double ratio_since_first(std::vector<uint32_t> births, uint32_t length) {
+  if (births.empty()) return 0;
+  const uint32_t first = births.front();
+  const double whole = lasting_log_ratio(births, length);
+  for (uint32_t& birth : births) birth -= first;
+  return std::max(whole, lasting_log_ratio(births, length - first));
+}
+
+// The pairs of this many values are tested: longer series are thinned evenly.
+constexpr uint32_t kMaxEnds = 400;
+
+struct Ends {
+  std::vector<double> values;
+  uint32_t stride = 1;
+};
+
+// Live bytes at the ends of steps [first, last).
+Ends live_at_ends(const GrowthWindow& w, const GrowthGroup& g, uint32_t first, uint32_t last) {
+  std::vector<double> change(w.steps + 1, 0.0);
+  for (const Holdover& b : g.blocks) {
+    change[b.birth] += static_cast<double>(b.bytes);
+    change[b.death] -= static_cast<double>(b.bytes);
+  }
+  Ends ends;
+  ends.stride = std::max(1U, (last - std::min(first, last) + kMaxEnds - 1) / kMaxEnds);
+  double live = 0;
+  for (uint32_t i = 0; i < last; ++i) {
+    live += change[i];
+    if (i >= first && (i - first) % ends.stride == 0) ends.values.push_back(live);
+  }
+  return ends;
+}
+
 }  // namespace
 
 void count_births(const GrowthWindow& w, GrowthGroup* g) {
-  for (const Survivor& s : g->blocks) {
+  std::vector<uint32_t> holdover_steps;
+  Edges edges;
+  for (const Holdover& s : g->blocks) {
+    if (is_steady_birth(s, w)) holdover_steps.push_back(s.birth);
+    if (!s.survives(g->outlived)) continue;
     const bool alive = s.death == w.steps;
     if (!is_steady_birth(s, w)) {
       if (alive && !s.from_setup) g->early_bytes += s.bytes;
@@ -42,11 +130,30 @@ void count_births(const GrowthWindow& w, GrowthGroup* g) {
     g->alive_bytes += s.bytes;
     if (s.is_private) g->private_bytes += s.bytes;
     g->births.push_back(s.birth);
+    edges.add(s);
   }
-  for (std::vector<uint32_t>* births : {&g->births, &g->early_births}) {
+  for (std::vector<uint32_t>* births : {&g->births, &g->early_births, &holdover_steps}) {
     std::ranges::sort(*births);
     births->erase(std::unique(births->begin(), births->end()), births->end());
   }
+  g->holdover_steps = holdover_steps.size();
+  edges.level(w, g->outlived, &g->births);
+}
+
+void count_again(const GrowthWindow& w, GrowthGroup* g) {
+  GrowthGroup fresh;
+  fresh.blocks = std::move(g->blocks);
+  fresh.outlived = g->outlived;
+  fresh.log_ratio = g->log_ratio;
+  fresh.trend = g->trend;
+  fresh.lead_frame = g->lead_frame;
+  fresh.other_sites = g->other_sites;
+  count_births(w, &fresh);
+  *g = std::move(fresh);
+}
+
+void drop_brief(GrowthGroup* g) {
+  std::erase_if(g->blocks, [&](const Holdover& b) { return !b.survives(g->outlived); });
 }
 
 bool is_testable(const GrowthGroup& g) { return g.births.size() >= kMinBirthSteps; }
@@ -54,12 +161,16 @@ bool is_testable(const GrowthGroup& g) { return g.births.size() >= kMinBirthStep
 double log_ratio_of(const GrowthWindow& w, const GrowthGroup& g) {
   std::vector<uint32_t> all = g.early_births;
   all.insert(all.end(), g.births.begin(), g.births.end());
-  return std::min(lasting_log_ratio(steady_births(w, g), length_of(w)),
-                  lasting_log_ratio(all, length_of(w) + w.warmup));
+  return std::min(ratio_since_first(steady_births(w, g), length_of(w, g)),
+                  ratio_since_first(all, length_of(w, g) + w.warmup));
+}
+
+Trend trend_of(const GrowthWindow& w, const GrowthGroup& g) {
+  return mann_kendall(live_at_ends(w, g, w.warmup, w.steps).values);
 }
 
 double fading_of(const GrowthWindow& w, const GrowthGroup& g) {
-  return fading_probability(steady_births(w, g), length_of(w));
+  return fading_probability(steady_births(w, g), length_of(w, g));
 }
 
 // What a CUDA graph captured stays as long as the graph, by design: capturing is no leak.
@@ -69,27 +180,19 @@ bool survives(const GrowthGroup& g) {
 }
 
 // The last ends are left out: whether what was born there survives is unknown.
-double slope_of(const GrowthWindow& w, const GrowthGroup& g) {
-  std::vector<double> change(w.steps + 1, 0.0);
-  for (const Survivor& s : g.blocks) {
-    change[s.birth] += static_cast<double>(s.bytes);
-    change[s.death] -= static_cast<double>(s.bytes);
-  }
-  std::vector<double> series;
-  double live = 0;
-  for (uint32_t i = 0; i + kOutlivedEnds <= w.steps; ++i) {
-    live += change[i];
-    if (i >= w.warmup) series.push_back(live);
-  }
-  return theil_sen(series);
+Slope slope_of(const GrowthWindow& w, const GrowthGroup& g) {
+  const uint32_t first = g.births.empty() ? w.warmup : g.births.front();
+  const Ends ends = live_at_ends(w, g, first, w.steps + 1 - g.outlived);
+  Slope slope = sen_slope(ends.values);
+  for (double* each : {&slope.median, &slope.low, &slope.high}) *each /= ends.stride;
+  return slope;
 }
 
 namespace {
 
 class SiteTable {
  public:
-  SiteTable(UserFrames* frames, std::vector<SurvivorSite>* sites)
-      : frames_(frames), sites_(sites) {}
+  SiteTable(UserFrames* frames, std::vector<GrowthSite>* sites) : frames_(frames), sites_(sites) {}
 
   uint32_t site_of(const Lifetime& l) {
     const trace::FrameId frame = l.stack == 0 ? 0 : frames_->frame(l.stack);
@@ -99,163 +202,56 @@ class SiteTable {
 
  private:
   uint32_t look_up(std::unordered_map<uint64_t, uint32_t>* ids, uint64_t key,
-                   const SurvivorSite& site) {
+                   const GrowthSite& site) {
     const auto [entry, is_new] = ids->try_emplace(key, static_cast<uint32_t>(sites_->size()));
     if (is_new) sites_->push_back(site);
     return entry->second;
   }
 
   UserFrames* frames_;
-  std::vector<SurvivorSite>* sites_;
+  std::vector<GrowthSite>* sites_;
   std::unordered_map<uint64_t, uint32_t> by_frame_;
   std::unordered_map<trace::StreamId, std::unordered_map<uint64_t, uint32_t>> by_size_;
 };
 
 }  // namespace
 
-Survivors find_survivors(const History& history, const std::vector<Step>& steps,
+Holdovers find_holdovers(const History& history, const std::vector<Step>& steps,
                          UserFrames* frames) {
-  Survivors found;
+  Holdovers found;
   SiteTable table(frames, &found.sites);
   std::vector<uint64_t> ends;
   ends.reserve(steps.size());
   for (const Step& step : steps) ends.push_back(step.first_event + step.event_count);
-  uint32_t birth = 0;
+  // The first lifetime of each step, and the first after all steps.
+  std::vector<uint32_t> firsts;
   for (uint32_t i = 0; i < history.lifetimes.size(); ++i) {
     const Lifetime& l = history.lifetimes[i];
-    const bool before = l.alloc_event == kBeforeRecording;
-    while (!before && birth < ends.size() && l.alloc_event >= ends[birth]) ++birth;
-    if (birth + kOutlivedEnds > ends.size()) break;  // born too late to outlive so many ends
+    const bool setup =
+        l.alloc_event == kBeforeRecording || l.alloc_event < steps.front().first_event;
+    if (!setup && firsts.empty()) firsts.push_back(i);
+    while (!setup && firsts.size() <= ends.size() && l.alloc_event >= ends[firsts.size() - 1])
+      firsts.push_back(i);
+    if (firsts.size() > ends.size()) break;  // born after the last step
+    const auto birth = static_cast<uint32_t>(firsts.empty() ? 0 : firsts.size() - 1);
     const uint32_t freed = std::min(l.free_requested_event, l.free_completed_event);
-    if (freed < ends[birth + kOutlivedEnds - 1]) continue;
+    if (freed < ends[birth]) continue;
     const auto death =
         std::upper_bound(ends.begin() + birth, ends.end(), uint64_t{freed}) - ends.begin();
-    const bool setup = before || l.alloc_event < steps.front().first_event;
-    const bool is_private = l.pool != 0;
-    found.blocks.push_back({i, birth, static_cast<uint32_t>(death), table.site_of(l),
-                            l.requested_bytes, setup, is_private});
+    found.blocks.push_back({.lifetime = i,
+                            .birth = birth,
+                            .death = static_cast<uint32_t>(death),
+                            .site = table.site_of(l),
+                            .bytes = l.requested_bytes,
+                            .from_begin = setup ? 0 : i - firsts.back(),
+                            .from_setup = setup,
+                            .is_private = l.pool != 0});
   }
+  while (firsts.size() <= ends.size())
+    firsts.push_back(static_cast<uint32_t>(history.lifetimes.size()));
+  for (Holdover& b : found.blocks) b.to_end = firsts[b.birth + 1] - b.lifetime;
   std::stable_sort(found.blocks.begin(), found.blocks.end(),
-                   [](const Survivor& a, const Survivor& b) { return a.site < b.site; });
-  return found;
-}
-
-namespace {
-
-constexpr double kAlmostOne = 1 - 1e-6;
-// Of a rhythm of every k-th step: births that come at k, a step off it, or anywhere.
-constexpr double kOnTime = 0.9;
-constexpr double kOneOff = 0.04;
-constexpr double kAnywhere = 0.02;
-
-double log_binomial(double n, double k) {
-  return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1);
-}
-
-double even_log_likelihood(std::span<const uint32_t> births, uint32_t length) {
-  const auto count = static_cast<double>(births.size());
-  const double others = length - count;
-  const double p = count / length;
-  return count * std::log(p) + (others > 0 ? others * std::log1p(-p) : 0);
-}
-
-// Small k are likelier than large ones by 1 / (k (k + 1)), which sums to 1, and the first birth may
-// come in each of the first k steps.
-double regular_log_likelihood(std::span<const uint32_t> births, uint32_t length) {
-  std::vector<uint32_t> gaps;
-  for (size_t i = 1; i < births.size(); ++i) gaps.push_back(births[i] - births[i - 1]);
-  if (gaps.empty()) return -std::numeric_limits<double>::infinity();
-  std::ranges::nth_element(gaps, gaps.begin() + static_cast<ptrdiff_t>(gaps.size() / 2));
-  const uint32_t k = gaps[gaps.size() / 2];
-  const double anywhere = std::log(kAnywhere / length);
-  double sum = -std::log(static_cast<double>(k) * (k + 1));
-  sum += births.front() < k ? -std::log(static_cast<double>(k)) : anywhere;
-  for (const uint32_t gap : gaps) {
-    const bool near = gap + 1 == k || gap == k + 1;
-    sum += gap == k ? std::log(kOnTime) : near ? std::log(kOneOff) : anywhere;
-  }
-  // Those that were due since the last one, a step late at most.
-  const uint32_t quiet = length - 1 - births.back();
-  return sum + (quiet > 0 ? (quiet - 1) / k : 0) * std::log(kAnywhere);
-}
-
-// A cache of `capacity` entries: in each step with a lookup, with probability `p`, one is
-// missing with probability 1 - entries / capacity.
-double cache_log_likelihood(std::span<const uint32_t> births, uint32_t length, double capacity,
-                            double p) {
-  double sum = 0;
-  uint32_t at = 0;
-  for (size_t entries = 0; entries <= births.size(); ++entries) {
-    const double missing = std::max(1 - static_cast<double>(entries) / capacity, 0.0);
-    const double chance = std::min(p * missing, kAlmostOne);
-    const uint32_t birth = entries < births.size() ? births[entries] : length;
-    sum += (birth - at) * std::log1p(-chance);
-    if (entries < births.size()) sum += std::log(std::max(chance, 1e-300));
-    at = birth + 1;
-  }
-  return sum;
-}
-
-// The largest over capacities and probabilities. The probability that gives as many births as there
-// are is near the best.
-double best_cache_log_likelihood(std::span<const uint32_t> births, uint32_t length) {
-  const auto count = static_cast<double>(births.size());
-  double best = -std::numeric_limits<double>::infinity();
-  for (const double full : {kFullCache, (kFullCache + 1) / 2, 1.0}) {
-    const double capacity = count / full;
-    double misses = 0;  // expected, with one lookup in every step
-    uint32_t at = 0;
-    for (size_t entries = 0; entries <= births.size(); ++entries) {
-      const uint32_t next = entries < births.size() ? births[entries] + 1 : length;
-      misses += (next - at) * (1 - static_cast<double>(entries) / capacity);
-      at = next;
-    }
-    for (const double factor : {0.6, 0.8, 1.0, 1.25, 1.6}) {
-      const double p = std::min(factor * count / misses, 1.0);
-      best = std::max(best, cache_log_likelihood(births, length, capacity, p));
-    }
-  }
-  return best;
-}
-
-}  // namespace
-
-double lasting_log_ratio(std::span<const uint32_t> births, uint32_t length) {
-  if (births.empty()) return 0;
-  const double lasting =
-      std::max(even_log_likelihood(births, length), regular_log_likelihood(births, length));
-  return lasting - best_cache_log_likelihood(births, length);
-}
-
-double fading_probability(std::span<const uint32_t> births, uint32_t length) {
-  if (births.empty()) return 1;
-  const auto count = static_cast<double>(births.size());
-  const double all = log_binomial(length, count);
-  const uint32_t last_third = length / 3;
-  const auto late = births.end() - std::ranges::lower_bound(births, length - last_third);
-  double few_late = 0;
-  for (ptrdiff_t k = 0; k <= late; ++k) {
-    const double early = count - static_cast<double>(k);
-    if (early > length - last_third) continue;
-    few_late += std::exp(log_binomial(last_third, static_cast<double>(k)) +
-                         log_binomial(length - last_third, early) - all);
-  }
-  const double quiet = std::exp(log_binomial(births.back() + 1.0, count) - all);
-  return std::min({few_late, quiet, 1.0});
-}
-
-std::vector<bool> discoveries(std::span<const double> log_ratios, size_t tests,
-                              double false_share) {
-  std::vector<double> sorted(log_ratios.begin(), log_ratios.end());
-  std::ranges::sort(sorted, std::greater());
-  double least = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < sorted.size(); ++i) {
-    const double needed =
-        std::log(static_cast<double>(tests) / (false_share * static_cast<double>(i + 1)));
-    if (sorted[i] >= needed) least = needed;
-  }
-  std::vector<bool> found;
-  for (const double ratio : log_ratios) found.push_back(ratio >= least);
+                   [](const Holdover& a, const Holdover& b) { return a.site < b.site; });
   return found;
 }
 

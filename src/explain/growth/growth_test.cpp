@@ -24,7 +24,7 @@ std::vector<Growth> growth_of(const Made& made) {
   const Scopes scopes = build_scopes(made.trace, made.device());
   const int64_t origin = made.trace.events[0].time_ns;
   const Steps steps = find_steps(made.trace, made.device(), made.history, scopes, origin);
-  return find_growth(made.trace, made.device(), made.history, steps, origin, Names());
+  return find_growth(made.trace, made.device(), made.history, steps, origin, Names()).sites;
 }
 
 std::vector<Growth> leaks_of(const Made& made) {
@@ -323,7 +323,8 @@ uint32_t leaks_in(const Program& program) {
     const Scopes scopes = build_scopes(made.trace, made.device());
     const int64_t origin = made.trace.events[0].time_ns;
     const Steps steps = find_steps(made.trace, made.device(), made.history, scopes, origin);
-    const auto growth = find_growth(made.trace, made.device(), made.history, steps, origin, {});
+    const auto growth =
+        find_growth(made.trace, made.device(), made.history, steps, origin, {}).sites;
     leaking +=
         std::ranges::any_of(growth, [](const Growth& g) { return g.kind == GrowthKind::kLeak; })
             ? 1

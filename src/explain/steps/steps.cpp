@@ -20,10 +20,8 @@
 namespace vram::explain {
 namespace {
 
-// a block that lives through 1/3 of the recording belongs to no step
-constexpr uint64_t kLongLivedShare = 3;
-constexpr double kSetupFactor =
-    1.3;  // a first part this much longer than a step holds the program's set-up
+constexpr uint64_t kLongLivedShare = 3;  // of the recording: such a block belongs to no step
+constexpr double kSetupFactor = 1.3;     // a first part so much longer than a step has the set-up
 constexpr double kUnfinishedSwing =
     0.25;  // a last part that ends this share of the swing above the others is cut off
 constexpr uint64_t kFewEvents = 16;
@@ -31,6 +29,11 @@ constexpr size_t kJudged = 8;  // repetitions, best first, that are asked for ev
 constexpr uint32_t kInnerRepeats = 4;
 constexpr double kGradientSwing =
     0.05;  // share of a step's swing by which live bytes drop when gradients are freed
+// Shares of a window's swing above its lowest bytes that are as low as those. A mark is at one
+// place of the program, and a boundary that is near it in each step is worth more than the lowest
+// bytes; a repeated sequence may be anywhere in the step.
+constexpr double kLowAfterMark = 0.15;
+constexpr double kLowAfterSequence = 0.02;
 constexpr double kMovedShare = 0.01;  // of the peak: less is no movement
 
 using Range = EventRange;
@@ -44,22 +47,39 @@ struct Input {
 };
 
 struct Low {
-  uint64_t boundary = 0;  // just after the event where live bytes were lowest
+  uint64_t boundary = 0;  // before the first event that live bytes were about lowest at
   uint64_t live_bytes = std::numeric_limits<uint64_t>::max();
+  uint64_t highest_bytes = 0;
 };
 
-// The lowest live bytes of each window, the first of equals; windows ascend and do not overlap.
-std::vector<Low> lowest_in(const Input& in, const std::vector<Range>& windows) {
-  std::vector<Low> lows(windows.size());
+// Calls `visit` with each window, the number of the next event and the live bytes before it, from
+// the window's first event to its end. Windows ascend and do not overlap.
+template <typename Visit>
+void walk_windows(const Input& in, const std::vector<Range>& windows, Visit&& visit) {
   TotalsWalker walk(in.events, in.history);
   size_t w = 0;
   for (uint64_t e = 0; e < in.events.size() && w < windows.size(); ++e) {
-    walk.step();
     while (w < windows.size() && e >= windows[w].end) ++w;
-    if (w == windows.size() || e < windows[w].first) continue;
-    if (walk.totals().requested_bytes < lows[w].live_bytes)
-      lows[w] = {e + 1, walk.totals().requested_bytes};
+    const bool inside = w < windows.size() && e >= windows[w].first;
+    if (inside && e == windows[w].first) visit(w, e, walk.totals().requested_bytes);
+    walk.step();
+    if (inside) visit(w, e + 1, walk.totals().requested_bytes);
   }
+}
+
+// Of each window the first of the points at which live bytes were lowest, or this share of their
+// swing above that: batches of different size must not move the boundary from step to step.
+std::vector<Low> lowest_in(const Input& in, const std::vector<Range>& windows, double same_level) {
+  std::vector<Low> lows(windows.size());
+  walk_windows(in, windows, [&](size_t w, uint64_t, uint64_t live) {
+    lows[w].live_bytes = std::min(lows[w].live_bytes, live);
+    lows[w].highest_bytes = std::max(lows[w].highest_bytes, live);
+  });
+  walk_windows(in, windows, [&](size_t w, uint64_t e, uint64_t live) {
+    const auto swing = static_cast<double>(lows[w].highest_bytes - lows[w].live_bytes);
+    const auto above = static_cast<double>(live - lows[w].live_bytes);
+    if (lows[w].boundary == 0 && above <= same_level * swing) lows[w].boundary = e;
+  });
   for (size_t i = 0; i < lows.size(); ++i) {
     if (lows[i].boundary == 0) lows[i].boundary = windows[i].end;  // an empty window
   }
@@ -105,23 +125,24 @@ bool is_unfinished(const std::vector<Low>& lows, uint64_t events_left, uint64_t 
 // search goes no further than after the others: when training is over the program frees everything,
 // which is no part of a step.
 std::vector<Range> ranges_around(const Input& in, const std::vector<Range>& marks,
-                                 bool may_be_truncated) {
+                                 bool are_sequences) {
   std::vector<Range> windows;
   for (size_t i = 0; i + 1 < marks.size(); ++i) {
     windows.push_back({marks[i].end, std::max(marks[i + 1].first, marks[i].end)});
   }
-  std::vector<Low> lows = lowest_in(in, windows);
+  const double same_level = are_sequences ? kLowAfterSequence : kLowAfterMark;
+  std::vector<Low> lows = lowest_in(in, windows, same_level);
   const uint64_t rest = typical_rest(marks, lows);
   const uint64_t left = in.events.size() - marks.back().end;
   const uint64_t end = marks.back().end + std::min(left, rest);
-  lows.push_back(lowest_in(in, {{marks.back().end, end}}).front());
+  lows.push_back(lowest_in(in, {{marks.back().end, end}}, same_level).front());
   std::vector<Range> ranges;
   uint64_t begin = 0;
   for (const Low& low : lows) {
     ranges.push_back({begin, low.boundary});
     begin = low.boundary;
   }
-  if (may_be_truncated && is_unfinished(lows, left, rest)) ranges.pop_back();
+  if (are_sequences && is_unfinished(lows, left, rest)) ranges.pop_back();
   leave_out_setup(&ranges);
   return ranges;
 }

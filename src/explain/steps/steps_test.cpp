@@ -85,6 +85,28 @@ TEST(Steps, OptimizerMarksGiveThePeriodAndLowWaterTheBoundary) {
   for (size_t i = 2; i < 7; ++i) EXPECT_EQ(steps.steps[i].event_count, steps.steps[1].event_count);
 }
 
+// The batch that the next step loads may be smaller than the one it replaces: the boundary must not
+// move to the place where that lowers live bytes most.
+TEST(Steps, BoundariesStayAtTheMarkWhenBatchesChange) {
+  testing::TraceBuilder b;
+  std::vector<uint64_t> marks;
+  auto batch = b.alloc(900'000);
+  for (const uint64_t size : {500'000, 800'000, 400'000, 900'000, 300'000, 700'000}) {
+    b.temporary(20 << 20);
+    b.begin("Optimizer.step#SGD.step");
+    b.temporary(1000);
+    b.end("Optimizer.step#SGD.step");
+    marks.push_back(b.event());
+    const auto next = b.alloc(size);
+    b.free(batch);
+    batch = next;
+  }
+  const Steps steps = steps_of(b.build());
+  ASSERT_EQ(steps.steps.size(), marks.size());
+  for (size_t i = 0; i < marks.size(); ++i)
+    EXPECT_EQ(steps.steps[i].first_event + steps.steps[i].event_count, marks[i]) << i;
+}
+
 TEST(Steps, SkippedOptimizerStepsAreFilledInByZeroGrad) {
   TraceBuilder b;
   for (int i = 0; i < 6; ++i) {

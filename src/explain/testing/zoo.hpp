@@ -5,6 +5,8 @@
 
 #include "explain/testing/trace_builder.hpp"
 
+#include <algorithm>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -25,6 +27,11 @@ struct Job {
   uint32_t generated_tokens = 0;  // a generation loop before each step
   uint64_t leak_bytes = 0;        // kept for ever ...
   uint32_t leak_every = 1;        // ... every so many steps
+  uint32_t leak_from = 0;         // ... from this step on
+  uint32_t noise = 0;             // blocks a step that live for up to two steps, of any size
+  uint32_t common = 0;            // blocks of `common_bytes` a step that live for one to four steps
+  uint64_t common_bytes = 0;
+  uint32_t prefetched = 0;  // batches that are made so many steps before they are used
   bool has_stacks = false;
   bool begins_mid_step = false;  // the ring lost the set-up and half a step
 };
@@ -49,6 +56,8 @@ class TrainingRun {
     for (uint32_t step = 0; step < job_.steps; ++step) one_step(step);
     b_.free_all(&kept_);  // the program ends
     b_.free_all(&cache_);
+    b_.free_all(&batches_);
+    for (auto& blocks : dying_) b_.free_all(&blocks.second);
     return b_.build();
   }
 
@@ -67,12 +76,20 @@ class TrainingRun {
     optimize();
   }
 
+  uint32_t within(uint32_t count) { return static_cast<uint32_t>(random_() % count); }
+
   uint32_t batch_length() {
     if (!job_.variable_length) return 48;
     return std::uniform_int_distribution<uint32_t>(16, 80)(random_);
   }
 
   void one_step(uint32_t step) {
+    b_.free_all(&dying_[step]);
+    for (uint32_t i = 0; i < job_.noise; ++i)
+      dying_[step + 1 + within(2)].push_back(b_.alloc(256 + random_() % (64 << 10)));
+    for (uint32_t i = 0; i < job_.common; ++i)
+      dying_[step + 1 + (job_.seed + i) % 4].push_back(b_.alloc(job_.common_bytes));
+    if (job_.prefetched > 0) prefetch();
     if (job_.generated_tokens > 0) generate();
     for (uint32_t pass = 0; pass < job_.accumulation; ++pass)
       backward(forward(batch_length()), pass == 0);
@@ -160,8 +177,15 @@ class TrainingRun {
         window_.erase(window_.begin());
       }
     }
-    if (job_.leak_bytes > 0 && step % job_.leak_every == 0)
+    if (job_.leak_bytes > 0 && step >= job_.leak_from && step % job_.leak_every == 0)
       kept_.push_back(b_.alloc(job_.leak_bytes, leak_line_));
+  }
+
+  void prefetch() {
+    batches_.push_back(b_.alloc(uint64_t{batch_length()} * 700));
+    if (batches_.size() <= job_.prefetched) return;
+    b_.free(batches_.front());
+    batches_.erase(batches_.begin());
   }
 
   Job job_;
@@ -169,6 +193,8 @@ class TrainingRun {
   TraceBuilder b_;
   std::vector<uint64_t> weights_;
   std::vector<TraceBuilder::Block> gradients_, garbage_, window_, cache_, kept_;
+  std::vector<TraceBuilder::Block> batches_;
+  std::map<uint32_t, std::vector<TraceBuilder::Block>> dying_;  // by the step that frees them
   std::vector<uint64_t> shapes_;
   trace::StackId leak_line_ = 0;
   trace::StackId model_line_ = 0;

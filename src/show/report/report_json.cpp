@@ -7,6 +7,7 @@
 #include "show/report/breakdown.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 namespace vram::show {
@@ -99,6 +100,11 @@ Json json_growth(const explain::Growth& growth) {
           {"site", json_text(growth.site)},
           {"stack", json_stack(growth.stack)},
           {"per_step_bytes", growth.bytes_per_step},
+          {"per_step_low_bytes", std::llround(growth.bytes_per_step_low)},
+          {"per_step_high_bytes", std::llround(growth.bytes_per_step_high)},
+          {"rise_p_value", growth.rise_p_value},
+          {"since_step", growth.since_step},
+          {"steps_to_full", growth.steps_to_full ? Json(*growth.steps_to_full) : Json()},
           {"live_bytes", growth.live_bytes},
           {"live_count", growth.live_count},
           {"birth_steps", growth.birth_steps},
@@ -196,6 +202,7 @@ Json json_device(const DeviceReport& device, bool has_stacks, size_t top) {
       {"holders", json_main_holders(device.at_peak, has_stacks, top)},
       {"waste", json_wastes(device)},
       {"steps", json_steps(steps)},
+      {"leak_verdict", identifier(device.leak_verdict)},
       {"growth", json_array(device.growth, json_growth)},
       {"oom_count", device.oom_count},
       {"ooms", json_array(device.ooms, [&](const auto& oom) { return json_oom(oom, steps, top); })},

@@ -112,16 +112,22 @@ inline explain::DeviceReport sample_device(uint32_t ordinal) {
   device.at_reserved_peak = sample_state(reserved);
   device.at = sample_state(requested);
   device.steps = sample_steps();
-  device.growth = {{explain::GrowthKind::kLeak,
-                    "train.py:88 hook",
-                    {{"hook", "/home/user/train.py", 88}},
-                    1.5 * kSampleMiB,
-                    12 * kSampleMiB,
-                    8,
-                    8,
-                    8,
-                    0.0001,
-                    3 * kSignedSecondNs}};
+  device.growth = {{.kind = explain::GrowthKind::kLeak,
+                    .site = "train.py:88 hook",
+                    .stack = {{"hook", "/home/user/train.py", 88}},
+                    .bytes_per_step = 1.5 * kSampleMiB,
+                    .bytes_per_step_low = 1.25 * kSampleMiB,
+                    .bytes_per_step_high = 1.75 * kSampleMiB,
+                    .rise_p_value = 0.0001,
+                    .since_step = 1,
+                    .steps_to_full = 40'000,
+                    .live_bytes = 12 * kSampleMiB,
+                    .live_count = 8,
+                    .birth_steps = 8,
+                    .steady_steps = 8,
+                    .log10_lasting_ratio = 3,
+                    .sites_tested = 5,
+                    .oldest_ns = 3 * kSignedSecondNs}};
   device.what_if = sample_what_if();
   device.oom_count = 1;
   device.ooms = {{requested, 2 * kSampleGiB, kSampleMiB, 600 * kSampleMiB, 8,

@@ -1,4 +1,4 @@
-#include "explain/growth/growth_group.hpp"
+#include "explain/growth/births.hpp"
 
 #include <gtest/gtest.h>
 
