@@ -303,9 +303,13 @@ Json json_moment(const explain::Moment& moment, const explain::Steps& steps) {
 
 Json json_waste(const explain::Waste& waste) {
   return {{"pending_bytes", waste.pending_bytes},
+          {"pending_requested_bytes", waste.pending_requested_bytes},
           {"rounding_bytes", waste.rounding_bytes},
           {"releasable_bytes", waste.releasable_bytes},
+          {"releasable_small_bytes", waste.releasable_small_bytes},
+          {"releasable_side_bytes", waste.releasable_side_bytes},
           {"stranded_bytes", waste.stranded_bytes},
+          {"pinned_bytes", waste.pinned_bytes},
           {"private_pool_bytes", waste.private_pool_bytes},
           {"hole_count", waste.hole_count},
           {"largest_hole_bytes", waste.largest_hole_bytes},
