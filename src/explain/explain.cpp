@@ -11,6 +11,7 @@
 #include "explain/site/scopes.hpp"
 #include "explain/steps/phases.hpp"
 #include "explain/steps/steps.hpp"
+#include "explain/waste/patterns.hpp"
 #include "explain/whatif/what_if.hpp"
 
 #include <fmt/format.h>
@@ -125,7 +126,7 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
   name_oom_steps(report);
   enter(kWhatIfStage);
   add_what_ifs(trace, device, baseline, report);
-  report.findings = find_findings(trace, device, report);
+  report.findings = find_findings(trace, device, report, find_patterns(sources, report));
   return report;
 }
 

@@ -231,16 +231,35 @@ enum class FindingKind {
   kStreams,
   kGrowth,
   kHolder,
-  kRecording
+  kRecording,
+  // Patterns of waste (waste/patterns.hpp).
+  kGradientsKept,
+  kIdleState,
+  kTemporaries,
+  kLateFree,
+  kPrefetch,
+  kDuplicate,
+  kOldModel,
+  kEqualParameters,
+  kNoGrad,
+  kUpcast,
+  kChurn,
+  kCleaning,
+  kPinnedHost
 };
 
 // An important result; ordered by bytes.
 struct Finding {
   FindingKind kind = FindingKind::kRecording;
   uint64_t bytes = 0;
-  std::string title;   // one line
-  std::string detail;  // the evidence, with numbers
-  std::string advice;  // what to do next, concretely
+  std::string title;      // one line
+  std::string detail;     // the evidence, with numbers
+  std::string advice;     // what to do next, concretely
+  std::string line = {};  // the line of code to change: "train.py:42 main"; empty if unknown
+  // By how much the peaks of requested and of reserved memory fall if the recording is replayed
+  // with the change made; nothing where no such replay was made.
+  std::optional<uint64_t> saves_bytes = {};
+  std::optional<uint64_t> saves_reserved_bytes = {};
 };
 
 struct DeviceReport {

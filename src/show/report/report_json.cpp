@@ -145,7 +145,11 @@ Json json_finding(const explain::Finding& finding) {
           {"bytes", finding.bytes},
           {"title", json_text(finding.title)},
           {"detail", json_text(finding.detail)},
-          {"advice", json_text(finding.advice)}};
+          {"advice", json_text(finding.advice)},
+          {"line", finding.line.empty() ? Json() : json_text(finding.line)},
+          {"peak_saved_bytes", finding.saves_bytes ? Json(*finding.saves_bytes) : Json()},
+          {"reserved_saved_bytes",
+           finding.saves_reserved_bytes ? Json(*finding.saves_reserved_bytes) : Json()}};
 }
 
 Json json_slice(const explain::TimelineSlice& slice) {
