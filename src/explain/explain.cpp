@@ -126,7 +126,7 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
   name_oom_steps(report);
   enter(kWhatIfStage);
   add_what_ifs(trace, device, baseline, report);
-  report.findings = find_findings(trace, device, report, find_patterns(sources, report));
+  report.findings = find_findings(trace, device, report, find_patterns(sources, report, baseline));
   return report;
 }
 
@@ -206,6 +206,7 @@ Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options)
   describe_origin(trace, report);
   for (const trace::DeviceTrace& device : trace.devices)
     report.devices.push_back(explain_device(trace, device, options));
+  keep_uneven_gpus(report.devices);
   report.main_device = selected.value_or(lead_by_default(report.devices));
   return report;
 }

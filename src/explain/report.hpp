@@ -243,8 +243,10 @@ enum class FindingKind {
   kEqualParameters,
   kNoGrad,
   kUpcast,
+  kMixedLifetimes,
   kChurn,
   kCleaning,
+  kDataParallel,
   kPinnedHost
 };
 

@@ -110,6 +110,10 @@ std::string_view identifier(FindingKind kind) {
       return "churn";
     case FindingKind::kCleaning:
       return "cleaning";
+    case FindingKind::kMixedLifetimes:
+      return "mixed_lifetimes";
+    case FindingKind::kDataParallel:
+      return "data_parallel";
     case FindingKind::kPinnedHost:
       return "pinned_host";
   }

@@ -7,9 +7,11 @@
 #include "explain/explain.hpp"
 #include "explain/testing/caching_allocator.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -180,5 +182,18 @@ class PlantedTraining {
     p.end("train_step");
   }
 };
+
+inline std::optional<Finding> find(const DeviceReport& report, FindingKind kind) {
+  const auto found = std::ranges::find(report.findings, kind, &Finding::kind);
+  return found == report.findings.end() ? std::nullopt : std::optional(*found);
+}
+
+// The kinds of all patterns, so that no test passes with a wrong finding next to the right one.
+inline std::vector<FindingKind> patterns_in(const DeviceReport& report) {
+  std::vector<FindingKind> kinds;
+  for (const Finding& f : report.findings)
+    if (f.kind > FindingKind::kRecording) kinds.push_back(f.kind);
+  return kinds;
+}
 
 }  // namespace vram::explain::testing

@@ -58,7 +58,7 @@ std::vector<Change> blocks_of(const WasteIndex& index, const std::vector<uint32_
 
 }  // namespace
 
-Findings temporaries(WasteIndex& index) {
+Patterns temporaries(WasteIndex& index) {
   std::unordered_map<std::string, TemporaryLine> lines;
   for (const uint32_t id : index.at_peak()) {
     const Lifetime& block = index.block(id);
@@ -70,7 +70,7 @@ Findings temporaries(WasteIndex& index) {
     ++line.count;
     line.places.push_back(index.place(block));
   }
-  Findings found;
+  Patterns found;
   for (const auto& [name, line] : lines) {
     // More than their bytes can't be saved.
     if (static_cast<double>(line.bytes) < kMinPriceShare * static_cast<double>(index.peak_bytes()))
@@ -85,14 +85,14 @@ Findings temporaries(WasteIndex& index) {
         "Compute this in smaller pieces (a loop over parts of the batch or of the vocabulary, or a "
         "fused kernel such as scaled_dot_product_attention or a chunked loss), or in place."};
     finding.line = name;
-    Findings one = finding_if_saved(index, kMinPriceShare, std::move(finding),
+    Patterns one = finding_if_saved(index, kMinPriceShare, std::move(finding),
                                     blocks_of(index, line.places, is_temporary));
     found.insert(found.end(), one.begin(), one.end());
   }
   return found;
 }
 
-Findings stream_duplicates(WasteIndex& index) {
+Patterns stream_duplicates(WasteIndex& index) {
   if (index.report().stream_count < 2 || index.step_events() == 0) return {};
   using Equal = std::tuple<trace::StackId, uint64_t>;
   std::map<Equal, std::map<trace::StreamId, std::vector<uint32_t>>> sets;
@@ -155,7 +155,7 @@ std::span<const uint32_t> replacement_of(const WasteIndex& index, std::span<cons
 
 }  // namespace
 
-Findings old_model(WasteIndex& index) {
+Patterns old_model(WasteIndex& index) {
   std::vector<uint32_t> kept;
   for (const uint32_t id : index.at_peak())
     if (released(index.block(id)) == kNeverGone && born(index.block(id)) >= 0) kept.push_back(id);
@@ -184,7 +184,7 @@ Findings old_model(WasteIndex& index) {
   return {};
 }
 
-Findings equal_parameters(WasteIndex& index) {
+Patterns equal_parameters(WasteIndex& index) {
   const Names& names = index.sources().names;
   if (!names.has_labels()) return {};
   std::map<std::pair<Names::Label, uint64_t>, std::vector<uint32_t>> sets;
@@ -211,7 +211,7 @@ Findings equal_parameters(WasteIndex& index) {
       changes);
 }
 
-Findings upcasts(WasteIndex& index) {
+Patterns upcasts(WasteIndex& index) {
   std::vector<uint32_t> places;
   const Lifetime* largest = nullptr;
   uint64_t bytes = 0;

@@ -107,7 +107,7 @@ std::string duration_text(const WasteIndex& index, const std::vector<GivenBackAt
 
 }  // namespace
 
-Findings driver_churn(WasteIndex& index) {
+Patterns driver_churn(WasteIndex& index) {
   const Steps& steps = index.report().steps;
   if (index.step_events() == 0 || steps.steps.size() <= steps.warmup_count) return {};
   // Garbage collection of the cache has its own finding (findings_waste.cpp).
@@ -150,11 +150,57 @@ Findings driver_churn(WasteIndex& index) {
         "memory "
         "(`vram tune`).";
   }
-  return {std::move(finding)};
+  return {{std::move(finding), {}}};
+}
+
+Patterns data_parallel(WasteIndex& index) {
+  if (index.sources().trace.devices.size() < 2) return {};
+  std::vector<uint8_t> gathers(index.place_count());
+  const Lifetime* largest = nullptr;
+  uint64_t bytes = 0;
+  for (const uint32_t id : index.at_peak()) {
+    const Lifetime& block = index.block(id);
+    if (block.stack == 0 || !index.facts(block.stack).gathers) continue;
+    gathers[block.stack] = 1;
+    bytes += block.requested_bytes;
+    if (largest == nullptr || block.requested_bytes > largest->requested_bytes) largest = &block;
+  }
+  if (largest == nullptr) return {};
+  std::vector<Change> changes;
+  for (uint32_t id = 0; id < index.history().lifetimes.size(); ++id)
+    if (gathers[index.block(id).stack] != 0) changes.push_back(remove_block(index.history(), id));
+  Finding finding{
+      FindingKind::kDataParallel, 0,
+      fmt::format("DataParallel gathers {} on this GPU", format_bytes(bytes)),
+      "The outputs of all GPUs are there at the peak.",
+      "Use DistributedDataParallel, with one process for each GPU; or compute the loss inside the "
+      "module, so that only numbers are gathered."};
+  finding.line = index.line(*largest);
+  return finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
+}
+
+void keep_uneven_gpus(std::vector<DeviceReport>& devices) {
+  for (DeviceReport& device : devices) {
+    std::vector<uint64_t> others;
+    for (const DeviceReport& other : devices)
+      if (&other != &device && !other.is_host)
+        others.push_back(other.peak.requested.totals.requested_bytes);
+    const uint64_t typical = median_of(std::move(others));
+    const uint64_t own = device.peak.requested.totals.requested_bytes;
+    const bool is_uneven =
+        typical > 0 && static_cast<double>(own) >= kMinUnevenRatio * static_cast<double>(typical);
+    if (!is_uneven) {
+      std::erase_if(device.findings,
+                    [](const Finding& f) { return f.kind == FindingKind::kDataParallel; });
+    }
+    for (Finding& f : device.findings)
+      if (f.kind == FindingKind::kDataParallel)
+        f.title += fmt::format(", which has {} more than the others", format_bytes(own - typical));
+  }
 }
 
 // Pinned memory is never returned: what was needed once stays.
-Findings pinned_host(WasteIndex& index) {
+Patterns pinned_host(WasteIndex& index) {
   const DeviceReport& report = index.report();
   const uint64_t reserved = index.sources().curve.last.reserved_bytes;
   const uint64_t count = index.history().lifetime_of_event.size();
@@ -180,7 +226,7 @@ Findings pinned_host(WasteIndex& index) {
       "Reuse pinned buffers of fixed sizes: PyTorch rounds each up to a power of two and never "
       "returns it. torch._C._host_emptyCache() returns what is free."};
   finding.saves_reserved_bytes = unused;
-  return {std::move(finding)};
+  return {{std::move(finding), {}}};
 }
 
 }  // namespace vram::explain

@@ -38,7 +38,7 @@ std::vector<uint32_t> find_gradients(WasteIndex& index) {
 
 }  // namespace
 
-Findings gradients_kept(WasteIndex& index) {
+Patterns gradients_kept(WasteIndex& index) {
   if (index.optimizer_steps().empty()) return {};
   std::vector<Change> changes;
   const Lifetime* largest = nullptr;
@@ -70,7 +70,7 @@ Findings gradients_kept(WasteIndex& index) {
   return finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
 }
 
-Findings idle_state(WasteIndex& index) {
+Patterns idle_state(WasteIndex& index) {
   const Names& names = index.sources().names;
   const std::vector<EventRangeOf>& steps = index.optimizer_steps();
   if (!names.has_labels() || steps.size() < kMinRepetitions) return {};
@@ -167,11 +167,11 @@ std::vector<KeptPlace> follow_places(WasteIndex& index, const std::vector<uint8_
 
 }  // namespace
 
-Findings late_free(WasteIndex& index) {
+Patterns late_free(WasteIndex& index) {
   if (index.optimizer_steps().size() < kMinRepetitions) return {};
   const std::vector<uint8_t> is_candidate = places_kept_past_their_step(index);
   if (std::ranges::none_of(is_candidate, [](uint8_t is) { return is != 0; })) return {};
-  Findings found;
+  Patterns found;
   for (const KeptPlace& place : follow_places(index, is_candidate)) {
     // Of those that ended, nearly all in this way: the last may end with the program.
     const size_t kept = place.changes.size();
@@ -188,7 +188,7 @@ Findings late_free(WasteIndex& index) {
         "Unless the next step reads it, `del` the variable at the end of the step, or keep it in a "
         "function that returns only numbers."};
     finding.line = line;
-    Findings one = finding_if_saved(index, kMinSavedShare, std::move(finding), place.changes);
+    Patterns one = finding_if_saved(index, kMinSavedShare, std::move(finding), place.changes);
     found.insert(found.end(), one.begin(), one.end());
   }
   return found;
@@ -254,11 +254,11 @@ bool are_released_in_order(const std::vector<Batch>& batches) {
 
 }  // namespace
 
-Findings prefetch(WasteIndex& index) {
+Patterns prefetch(WasteIndex& index) {
   if (index.report().stream_count < 2 || index.step_events() < 2) return {};
   const size_t streams = index.sources().trace.tables.streams.size();
   const trace::StreamId main_stream = main_stream_of(index.history(), streams);
-  Findings found;
+  Patterns found;
   for (size_t stream = 0; stream < streams; ++stream) {
     if (stream == main_stream) continue;
     const auto side = static_cast<trace::StreamId>(stream);
@@ -288,7 +288,7 @@ Findings prefetch(WasteIndex& index) {
         "Prefetch fewer batches ahead, or keep the next one in pinned host memory and "
         "copy it when the one in use has been released."};
     finding.line = index.line(block);
-    Findings one = finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
+    Patterns one = finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
     found.insert(found.end(), one.begin(), one.end());
   }
   return found;

@@ -132,7 +132,7 @@ class PathFollower {
 
 }  // namespace
 
-Findings no_grad(WasteIndex& index) {
+Patterns no_grad(WasteIndex& index) {
   if (!index.sources().trace.has_stacks) return {};
   for (const Dropped& dropped : index.released_together()) {
     if (!is_of_graph(index, dropped)) continue;

@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,7 +16,9 @@
 namespace vram::explain {
 namespace {
 
+using testing::find;
 using ::testing::HasSubstr;
+using testing::patterns_in;
 using testing::Planted;
 using Block = Planted::Block;
 using Training = testing::PlantedTraining;
@@ -25,19 +26,6 @@ using Training = testing::PlantedTraining;
 constexpr uint32_t kLayers = Training::kLayers;
 constexpr uint64_t kWeight = Training::kWeight;
 constexpr uint64_t kActivation = Training::kActivation;
-
-std::optional<Finding> find(const DeviceReport& report, FindingKind kind) {
-  const auto found = std::ranges::find(report.findings, kind, &Finding::kind);
-  return found == report.findings.end() ? std::nullopt : std::optional(*found);
-}
-
-// The kinds of all patterns, so that no test passes with a wrong finding next to the right one.
-std::vector<FindingKind> patterns_in(const DeviceReport& report) {
-  std::vector<FindingKind> kinds;
-  for (const Finding& f : report.findings)
-    if (f.kind > FindingKind::kRecording) kinds.push_back(f.kind);
-  return kinds;
-}
 
 TEST(Patterns, NothingIsFoundInAProgramWithoutWaste) {
   EXPECT_THAT(patterns_in(Training().report()), ::testing::IsEmpty());
@@ -149,6 +137,33 @@ TEST(Patterns, AResultOfItsOwnStepAWindowAndABatchAreNotLate) {
   EXPECT_FALSE(find(keep_results(3, true), FindingKind::kLateFree));
   // The next step reads a batch: its place shows no module.
   EXPECT_FALSE(find(keep_results(1, false), FindingKind::kLateFree));
+}
+
+// The program with the change made: what the finding states must be what it saves.
+void expect_saved(const std::optional<Finding>& found, const DeviceReport& before,
+                  const DeviceReport& after) {
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->saves_bytes, before.peak.requested.totals.requested_bytes -
+                                    after.peak.requested.totals.requested_bytes);
+  EXPECT_EQ(found->saves_reserved_bytes,
+            before.peak.reserved.totals.reserved_bytes - after.peak.reserved.totals.reserved_bytes);
+}
+
+TEST(Patterns, SaveWhatTheChangedProgramSaves) {
+  Training late;
+  late.zeroes_late = true;
+  const DeviceReport before = late.report();
+  expect_saved(find(before, FindingKind::kGradientsKept), before, Training().report());
+
+  const auto with_temporary = [](bool has) {
+    Training training;
+    training.after_forward = [&, has](uint32_t) {
+      if (has) training.p.free(training.p.alloc(96 * kMiB, training.p.in_module(60)));
+    };
+    return training.report();
+  };
+  const DeviceReport large = with_temporary(true);
+  expect_saved(find(large, FindingKind::kTemporaries), large, with_temporary(false));
 }
 
 // Batches that a side stream allocates so many steps ahead.
@@ -305,46 +320,6 @@ TEST(Patterns, CopiesInFloat32ThatAutocastMade) {
       EXPECT_EQ(found->line, "train.py:30 loss");
     }
   }
-}
-
-DeviceReport empty_cache_in(bool has_stack, uint32_t every) {
-  Training training;
-  training.at_end = [&, has_stack, every](uint32_t step) {
-    if (step % every != every - 1) return;
-    training.p.empty_cache(has_stack ? training.p.stack({{"empty_cache", "/w/torch/cuda/memory.py"},
-                                                         {"main", "/home/me/train.py", 88}})
-                                     : 0);
-  };
-  return training.report();
-}
-
-TEST(Patterns, MemoryGoesToTheDriverAndBack) {
-  const auto cleaning = find(empty_cache_in(true, 1), FindingKind::kCleaning);
-  ASSERT_TRUE(cleaning);
-  EXPECT_EQ(cleaning->line, "train.py:88 main");
-  EXPECT_EQ(cleaning->saves_bytes, 0U);
-  EXPECT_TRUE(find(empty_cache_in(false, 1), FindingKind::kChurn));
-  // Once in the recording: between two stages, it may pay.
-  EXPECT_TRUE(patterns_in(empty_cache_in(true, 8)).empty());
-}
-
-// Pinned memory of which each step needs another size.
-DeviceReport pin(bool grows) {
-  Planted p(AllocatorRules({}, true));
-  for (uint64_t step = 0; step < 12; ++step) {
-    p.begin("train_step");
-    p.free(p.alloc(16 * kMiB + (grows ? step : 0) * 2 * kMiB));
-    p.free(p.alloc(kMiB / 2));
-    p.end("train_step");
-  }
-  return p.report(trace::DeviceKind::kHost);
-}
-
-TEST(Patterns, PinnedMemoryPilesUp) {
-  const auto found = find(pin(true), FindingKind::kPinnedHost);
-  ASSERT_TRUE(found);
-  EXPECT_GT(found->bytes, 200 * kMiB);
-  EXPECT_FALSE(find(pin(false), FindingKind::kPinnedHost));
 }
 
 }  // namespace
