@@ -20,6 +20,7 @@ Patterns finding_if_saved(WasteIndex& index, double min_share, Finding finding,
   if (!matters(saved, min_share, peak)) return {};
   finding.bytes = saved;
   finding.saves_bytes = saved;
+  finding.title += fmt::format("; saves {} ({})", format_bytes(saved), format_share(saved, peak));
   finding.detail +=
       fmt::format(" Replayed with this change, the requested peak is {} instead of {}.",
                   format_bytes(peak - saved), format_bytes(peak));

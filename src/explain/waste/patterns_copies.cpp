@@ -9,7 +9,6 @@
 #include <map>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 namespace vram::explain {
@@ -40,6 +39,17 @@ struct TemporaryLine {
   std::vector<uint32_t> places;
 };
 
+// Not those that a graph or a list holds: they are released with many others.
+std::vector<uint32_t> temporaries_at_peak(WasteIndex& index) {
+  std::vector<uint32_t> ids;
+  for (const std::vector<uint32_t>& set : index.released_together()) {
+    if (set.size() >= kMinSetBlocks) continue;
+    for (const uint32_t id : set)
+      if (is_temporary(index.block(id)) && index.place(index.block(id)) != 0) ids.push_back(id);
+  }
+  return ids;
+}
+
 // All blocks of these places that are like these, removed: the peak comes again in the next step.
 template <typename IsOne>
 std::vector<Change> blocks_of(const WasteIndex& index, const std::vector<uint32_t>& places,
@@ -59,10 +69,9 @@ std::vector<Change> blocks_of(const WasteIndex& index, const std::vector<uint32_
 }  // namespace
 
 Patterns temporaries(WasteIndex& index) {
-  std::unordered_map<std::string, TemporaryLine> lines;
-  for (const uint32_t id : index.at_peak()) {
+  std::map<std::string, TemporaryLine> lines;
+  for (const uint32_t id : temporaries_at_peak(index)) {
     const Lifetime& block = index.block(id);
-    if (!is_temporary(block) || index.place(block) == 0) continue;
     if (lives_into_backward(index, block)) continue;
     TemporaryLine& line = lines[index.line(block)];
     line.bytes += block.requested_bytes;

@@ -195,7 +195,7 @@ void keep_uneven_gpus(std::vector<DeviceReport>& devices) {
     }
     for (Finding& f : device.findings)
       if (f.kind == FindingKind::kDataParallel)
-        f.title += fmt::format(", which has {} more than the others", format_bytes(own - typical));
+        f.title += fmt::format("; it has {} more than the others", format_bytes(own - typical));
   }
 }
 

@@ -20,18 +20,21 @@ constexpr size_t kResultsInUse = 8;
 // pass, if training passes keep the same results until their backward pass.
 using Dropped = std::vector<uint32_t>;
 
-bool is_of_graph(WasteIndex& index, const std::vector<uint32_t>& set) {
-  if (set.size() < kMinSetBlocks) return false;
+// Those of a set that modules made in a forward pass; empty if they are few.
+Dropped graph_in(WasteIndex& index, const std::vector<uint32_t>& set) {
+  Dropped dropped;
   uint64_t bytes = 0;
-  uint64_t of_modules = 0;
   for (const uint32_t id : set) {
     const Lifetime& block = index.block(id);
+    const bool is_alike =
+        dropped.empty() || (block.stack == 0) == (index.block(dropped.front()).stack == 0);
+    if (!is_alike || !index.is_of_forward(block)) continue;
+    dropped.push_back(id);
     bytes += block.requested_bytes;
-    const bool is = block.stack != 0 && index.is_of_forward(block);
-    of_modules += is ? block.requested_bytes : 0;
   }
-  return of_modules * 10 >= bytes * 9 &&
-         static_cast<double>(bytes) >= kMinPriceShare * static_cast<double>(index.peak_bytes());
+  const bool matters =
+      static_cast<double>(bytes) >= kMinPriceShare * static_cast<double>(index.peak_bytes());
+  return dropped.size() >= kMinSetBlocks && matters ? dropped : Dropped();
 }
 
 // Blocks of the paths of a dropped graph, in the whole recording, by how they end.
@@ -130,28 +133,100 @@ class PathFollower {
   uint64_t passes_ = 0;
 };
 
+// The same for recordings with scopes: training passes release the results of these scopes in their
+// backward pass. A cache of keys and values has the scope of its module, too, but only few of those
+// whose results training keeps.
+class ScopeFollower {
+ public:
+  ScopeFollower(WasteIndex& index, const Dropped& dropped)
+      : index_(index), is_dropped_(index.place_count()), trained_(index.place_count()) {
+    for (const uint32_t id : dropped) is_dropped_[index.place(index.block(id))] = 1;
+  }
+
+  void follow() {
+    const History& history = index_.history();
+    for (size_t e = 0; e < history.lifetime_of_event.size(); ++e) {
+      const uint32_t id = history.lifetime_of_event[e];
+      if (id == kNoLifetime) continue;
+      const Lifetime& block = index_.block(id);
+      if (born(block) == static_cast<int64_t>(e)) end_run();
+      const bool is_release = released(block) == static_cast<int64_t>(e);
+      if (!is_release || index_.part_of(block.context) != StepPart::kForward) continue;
+      if (index_.part_of(index_.events()[e].context) == StepPart::kBackward) {
+        ++trained_[index_.place(block)];
+      } else if (is_dropped_[index_.place(block)] != 0) {
+        run_.push_back(id);
+      }
+    }
+    end_run();
+  }
+
+  [[nodiscard]] bool is_kept_by_training() const {
+    size_t trained = 0;
+    size_t dropped = 0;
+    size_t both = 0;
+    for (size_t place = 0; place < trained_.size(); ++place) {
+      const bool is_trained = trained_[place] >= kMinRepetitions;
+      trained += is_trained ? 1 : 0;
+      dropped += is_dropped_[place];
+      both += is_trained && is_dropped_[place] != 0 ? 1 : 0;
+    }
+    return trained > 0 && both * 10 >= dropped * 9 && both * 10 >= trained * 8;
+  }
+  [[nodiscard]] const std::vector<Change>& changes() const { return changes_; }
+  [[nodiscard]] uint64_t passes() const { return passes_; }
+
+ private:
+  void end_run() {
+    if (run_.size() >= kMinSetBlocks) {
+      std::ranges::sort(run_);
+      ++passes_;
+      for (size_t i = 0; i + kResultsInUse < run_.size(); ++i) {
+        const int64_t next = born(index_.block(run_[i + kResultsInUse]));
+        changes_.push_back({run_[i], next, gone(index_.block(run_[i]))});
+      }
+    }
+    run_.clear();
+  }
+
+  WasteIndex& index_;
+  std::vector<uint8_t> is_dropped_;  // by place
+  std::vector<uint64_t> trained_;    // by place: blocks that a backward pass released
+  std::vector<uint32_t> run_;
+  std::vector<Change> changes_;
+  uint64_t passes_ = 0;
+};
+
+template <typename Follower>
+Patterns no_grad_of(WasteIndex& index, const Dropped& dropped) {
+  Follower follower(index, dropped);
+  follower.follow();
+  if (!follower.is_kept_by_training()) return {};
+  const auto largest = std::ranges::max_element(
+      dropped, {}, [&](uint32_t id) { return index.block(id).requested_bytes; });
+  Finding finding{
+      FindingKind::kNoGrad, 0,
+      fmt::format("A forward pass without a backward pass keeps its activations: {}",
+                  index.line(index.block(*largest))),
+      fmt::format("{} blocks were released at once, {} such {}; training passes keep the same "
+                  "results until their backward pass.",
+                  format_count(dropped.size()), format_count(follower.passes()),
+                  follower.passes() == 1 ? "pass" : "passes"),
+      "Run it under torch.no_grad() or torch.inference_mode()."};
+  finding.line = index.line(index.block(*largest));
+  return finding_if_saved(index, kMinSavedShare, std::move(finding), follower.changes());
+}
+
 }  // namespace
 
 Patterns no_grad(WasteIndex& index) {
-  if (!index.sources().trace.has_stacks) return {};
-  for (const Dropped& dropped : index.released_together()) {
-    if (!is_of_graph(index, dropped)) continue;
-    PathFollower paths(index, dropped);
-    paths.follow();
-    if (!paths.is_kept_by_training()) continue;
-    const auto largest = std::ranges::max_element(
-        dropped, {}, [&](uint32_t id) { return index.block(id).requested_bytes; });
-    Finding finding{
-        FindingKind::kNoGrad, 0,
-        fmt::format("A forward pass without a backward pass keeps its activations: {}",
-                    index.line(index.block(*largest))),
-        fmt::format("{} blocks were released at once, {} such {}; training passes keep the same "
-                    "results until their backward pass.",
-                    format_count(dropped.size()), format_count(paths.passes()),
-                    paths.passes() == 1 ? "pass" : "passes"),
-        "Run it under torch.no_grad() or torch.inference_mode()."};
-    finding.line = index.line(index.block(*largest));
-    return finding_if_saved(index, kMinSavedShare, std::move(finding), paths.changes());
+  for (const std::vector<uint32_t>& set : index.released_together()) {
+    const Dropped dropped = graph_in(index, set);
+    if (dropped.empty()) continue;
+    const bool has_stacks = index.block(dropped.front()).stack != 0;
+    Patterns found = has_stacks ? no_grad_of<PathFollower>(index, dropped)
+                                : no_grad_of<ScopeFollower>(index, dropped);
+    if (!found.empty()) return found;
   }
   return {};
 }

@@ -242,6 +242,45 @@ TEST(Patterns, ResultsThatTrainingDoesNotKeepAreNoGraph) {
   EXPECT_FALSE(find(evaluate(false, pass_with_graph), FindingKind::kNoGrad));
 }
 
+// The same in a recording with scopes instead of stacks. `modules`: so many of them keep results.
+DeviceReport evaluate_in_scopes(uint32_t modules) {
+  Planted p;
+  const auto forward = [&](uint32_t count, uint64_t bytes) {
+    std::vector<Block> results;
+    for (uint32_t i = 0; i < count; ++i) {
+      p.scope("forward/layers." + std::to_string(i));
+      results.push_back(p.alloc(bytes));
+      p.free(p.alloc(kMiB));
+    }
+    return results;
+  };
+  for (int step = 0; step < 6; ++step) {
+    p.begin("train_step");
+    std::vector<Block> dropped = forward(modules, 3 * kActivation);
+    p.scope("");
+    p.free_all(dropped);
+    std::vector<Block> kept = forward(2 * kLayers, kActivation);
+    p.scope("backward");
+    while (!kept.empty()) {
+      p.free(p.alloc(kMiB));
+      p.free(kept.back());
+      kept.pop_back();
+    }
+    p.scope("");
+    p.end("train_step");
+  }
+  return p.report();
+}
+
+TEST(Patterns, AGraphIsKnownByItsScopes) {
+  const auto found = find(evaluate_in_scopes(2 * kLayers), FindingKind::kNoGrad);
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->line, HasSubstr("forward/layers."));
+  EXPECT_GT(*found->saves_bytes, 10 * kActivation);
+  // A cache of some of the modules.
+  EXPECT_FALSE(find(evaluate_in_scopes(kLayers), FindingKind::kNoGrad));
+}
+
 TEST(Patterns, AnOldModelIsAliveUntilTheNewOneIsThere) {
   Planted p;
   const auto load = [&] {

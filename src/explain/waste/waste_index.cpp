@@ -66,7 +66,8 @@ WasteIndex::WasteIndex(const Sources& sources, const DeviceReport& report)
       report_(report),
       events_(sources.trace.events_of(sources.device)),
       user_frames_(sources.trace.tables),
-      facts_(sources.trace.tables.stacks.size()) {
+      facts_(sources.trace.tables.stacks.size()),
+      parts_(sources.trace.tables.contexts.size()) {
   std::vector<uint64_t> counts;
   for (size_t i = report.steps.warmup_count; i < report.steps.steps.size(); ++i)
     counts.push_back(report.steps.steps[i].event_count);
@@ -163,10 +164,14 @@ const StackFacts& WasteIndex::facts(trace::StackId stack) {
   return known;
 }
 
-StepPart WasteIndex::part_of(trace::ContextId context) const {
+StepPart WasteIndex::part_of(trace::ContextId context) {
   const trace::Tables& tables = sources_.trace.tables;
-  const std::string_view path = tables.strings[tables.contexts[context].user_metadata];
-  return parse_scope_path(path.substr(0, trace::kMaxNameBytes)).part;
+  std::optional<StepPart>& part = parts_[context];
+  if (!part) {
+    const std::string_view path = tables.strings[tables.contexts[context].user_metadata];
+    part = parse_scope_path(path.substr(0, trace::kMaxNameBytes)).part;
+  }
+  return *part;
 }
 
 bool WasteIndex::is_of_forward(const Lifetime& lifetime) {

@@ -63,6 +63,8 @@ class WasteIndex {
   [[nodiscard]] uint64_t step_events() const { return step_events_; }
 
   [[nodiscard]] const StackFacts& facts(trace::StackId stack);
+  // Of the scope of an event.
+  [[nodiscard]] StepPart part_of(trace::ContextId context);
   // Allocated in the forward pass of a module, by its stack or by its scope.
   [[nodiscard]] bool is_of_forward(const Lifetime& lifetime);
   // Allocated by autograd: its threads have no Python stack.
@@ -88,7 +90,6 @@ class WasteIndex {
 
  private:
   void find_optimizer_steps();
-  [[nodiscard]] StepPart part_of(trace::ContextId context) const;
   [[nodiscard]] StackFacts examine(trace::StackId stack) const;
 
   const Sources& sources_;
@@ -101,7 +102,8 @@ class WasteIndex {
   bool has_marks_ = false;
   std::vector<EventRangeOf> optimizer_steps_;
   std::vector<EventRangeOf> zero_grads_;
-  std::vector<StackFacts> facts_;  // by StackId
+  std::vector<StackFacts> facts_;               // by StackId
+  std::vector<std::optional<StepPart>> parts_;  // by ContextId
   std::optional<std::vector<std::vector<uint32_t>>> released_together_;
 };
 
