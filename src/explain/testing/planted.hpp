@@ -90,13 +90,17 @@ class Planted {
 
   [[nodiscard]] trace::Trace& trace() { return trace_; }
 
-  // Ends the recording and explains it.
-  DeviceReport report(trace::DeviceKind kind = trace::DeviceKind::kGpu) {
+  // Ends the recording.
+  const trace::Trace& finish(trace::DeviceKind kind = trace::DeviceKind::kGpu) {
     trace::DeviceTrace& device = trace_.devices.emplace_back();
     device.kind = kind;
     device.event_count = trace_.events.size();
     allocator_.write_end_state(device);
-    Report made = explain(trace_).value();
+    return trace_;
+  }
+  // ... and explains it.
+  DeviceReport report(trace::DeviceKind kind = trace::DeviceKind::kGpu) {
+    Report made = explain(finish(kind)).value();
     return std::move(made.devices.front());
   }
 
@@ -130,6 +134,7 @@ class PlantedTraining {
 
   bool zeroes_late = false;  // after the forward pass
   uint32_t steps = 8;
+  uint32_t layers = kLayers;
   uint64_t activation_bytes = kActivation;
   // Called at these places of each step.
   std::function<void(uint32_t step)> at_start, after_forward, at_end;
@@ -138,17 +143,20 @@ class PlantedTraining {
   Planted p;
   std::vector<Block> weights, gradients, activations;
 
-  DeviceReport report() {
-    for (uint32_t i = 0; i < kLayers; ++i) weights.push_back(p.alloc(kWeight));
+  void run() {
+    for (uint32_t i = 0; i < layers; ++i) weights.push_back(p.alloc(kWeight));
     if (after_setup) after_setup();
-    for (uint32_t step = 0; step < steps; ++step) run(step);
+    for (uint32_t step = 0; step < steps; ++step) run_step(step);
+  }
+  DeviceReport report() {
+    run();
     return p.report();
   }
 
   void forward(uint64_t bytes, std::vector<Block>& results,
                std::string_view caller = "/home/me/train.py") {
-    for (uint32_t i = 0; i < kLayers; ++i) {
-      p.free(p.alloc(kMiB / 2, p.in_module(100 + i, caller)));
+    for (uint32_t i = 0; i < layers; ++i) {
+      p.free(p.alloc(kMiB / 2, p.in_module(1000 + i, caller)));
       results.push_back(p.alloc(bytes, p.in_module(10 + i, caller)));
     }
   }
@@ -159,7 +167,7 @@ class PlantedTraining {
   }
 
  private:
-  void run(uint32_t step) {
+  void run_step(uint32_t step) {
     p.begin("train_step");
     if (at_start) at_start(step);
     const Block batch = p.alloc(kMiB);

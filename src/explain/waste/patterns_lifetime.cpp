@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 namespace vram::explain {
@@ -232,17 +233,30 @@ std::vector<Batch> batches_of(const WasteIndex& index, trace::StreamId stream) {
   return batches;
 }
 
-// The batches that were ahead when the recording ended, as one.
+// What batches have in common: their place, or their size if the recording shows no places.
+uint64_t kind_of(const WasteIndex& index, const Lifetime& block) {
+  const uint32_t place = index.place(block);
+  return place != 0 ? place : (block.requested_bytes | uint64_t{1} << 63);
+}
+
+// The batches that were there when the recording ended: allocated half a step after one another.
 void add_unreleased(const WasteIndex& index, trace::StreamId stream, std::vector<Batch>* batches) {
-  Batch last{.ids = {}, .first_born = kNeverGone};
+  const auto half_step = static_cast<int64_t>(index.step_events() / 2);
+  const int64_t second_born = (*batches)[1].first_born;
+  std::unordered_set<uint64_t> kinds;
+  for (const Batch& batch : *batches)
+    for (const uint32_t id : batch.ids) kinds.insert(kind_of(index, index.block(id)));
+  Batch* last = nullptr;
   for (uint32_t id = 0; id < index.history().lifetimes.size(); ++id) {
     const Lifetime& block = index.block(id);
     // What was there before the second batch is no batch.
-    if (block.stream == stream && released(block) == kNeverGone &&
-        born(block) > (*batches)[1].first_born && !index.is_private(block))
-      last.ids.push_back(id);
+    if (block.stream != stream || released(block) != kNeverGone || born(block) <= second_born ||
+        index.is_private(block) || !kinds.contains(kind_of(index, block)))
+      continue;
+    if (last == nullptr || born(block) - last->first_born >= half_step)
+      last = &batches->emplace_back(Batch{.ids = {}, .first_born = born(block)});
+    last->ids.push_back(id);
   }
-  if (!last.ids.empty()) batches->push_back(std::move(last));
 }
 
 bool are_released_in_order(const std::vector<Batch>& batches) {

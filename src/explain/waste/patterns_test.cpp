@@ -187,6 +187,21 @@ TEST(Patterns, PrefetchedBatches) {
   EXPECT_EQ(found->saves_bytes, 64 * kMiB);
 }
 
+// The variable of the batch is replaced, and the recording ends with two batches.
+TEST(Patterns, ABatchIsReplacedByTheNextOne) {
+  Training training;
+  std::vector<Block> batches;
+  training.at_start = [&](uint32_t) {
+    batches.push_back(training.p.alloc(32 * kMiB, 0, 7));
+    if (batches.size() <= 2) return;
+    training.p.free(batches.front());
+    batches.erase(batches.begin());
+  };
+  const auto found = find(training.report(), FindingKind::kPrefetch);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->saves_bytes, 32 * kMiB);
+}
+
 TEST(Patterns, ABatchThatIsInUseIsNotPrefetched) {
   EXPECT_FALSE(find(fetch_ahead(0, 7), FindingKind::kPrefetch));
   EXPECT_FALSE(find(fetch_ahead(2, 0), FindingKind::kPrefetch));  // no side stream: no verdict
