@@ -265,10 +265,12 @@ bool is_pinned(const Sources& sources, const LiveSet& live, const SegmentView& s
 }
 
 // The stream with most reserved memory.
-trace::StreamId main_stream(const LiveSet& live, size_t stream_count) {
-  std::vector<uint64_t> reserved(std::max<size_t>(stream_count, 1));
-  for (const auto& [address, range] : live.segments.ranges())
+trace::StreamId main_stream(const LiveSet& live) {
+  std::vector<uint64_t> reserved(1);
+  for (const auto& [address, range] : live.segments.ranges()) {
+    if (range.stream >= reserved.size()) reserved.resize(range.stream + size_t{1});
     reserved[range.stream] += range.size_bytes;
+  }
   return static_cast<trace::StreamId>(std::ranges::max_element(reserved) - reserved.begin());
 }
 
@@ -341,7 +343,7 @@ Waste measure_waste(const Sources& sources, const AllocatorRules& rules, const L
       waste.rounding_bytes += lifetime.block_bytes - lifetime.requested_bytes;
     }
   }
-  const trace::StreamId main = main_stream(live, sources.trace.tables.streams.size());
+  const trace::StreamId main = main_stream(live);
   for (const SegmentView& segment : view_segments(sources.history, live)) {
     measure_segment(sources, rules, live, segment, main, waste);
   }

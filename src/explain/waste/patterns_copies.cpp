@@ -1,5 +1,6 @@
 // Blocks that exist twice, or only for a moment.
 #include "base/bytes.hpp"
+#include "explain/findings/findings.hpp"
 #include "explain/names/names.hpp"
 #include "explain/waste/patterns.hpp"
 
@@ -170,15 +171,15 @@ Patterns old_model(WasteIndex& index) {
     if (released(index.block(id)) == kNeverGone && born(index.block(id)) >= 0) kept.push_back(id);
   for (const std::vector<uint32_t>& old : index.released_together()) {
     if (old.size() < kMinSetBlocks || kept.size() < old.size()) continue;
+    uint64_t bytes = 0;
+    for (const uint32_t id : old) bytes += index.block(id).requested_bytes;
+    if (!matters(bytes, kMinSavedShare, index.peak_bytes())) continue;
     if (!is_made_at_once(index, old)) continue;
     const std::span<const uint32_t> now = replacement_of(index, old, kept);
     if (now.empty() || !is_made_at_once(index, now)) continue;
     std::vector<Change> changes;
-    uint64_t bytes = 0;
-    for (const uint32_t id : old) {
+    for (const uint32_t id : old)
       changes.push_back({id, born(index.block(now.front())), gone(index.block(id))});
-      bytes += index.block(id).requested_bytes;
-    }
     Finding finding{
         FindingKind::kOldModel, 0,
         fmt::format("The old copy of {} blocks is alive at the peak: {}", format_count(old.size()),

@@ -1,5 +1,6 @@
 // Blocks that are there after their last use, or before their first one.
 #include "base/bytes.hpp"
+#include "explain/findings/findings.hpp"
 #include "explain/names/names.hpp"
 #include "explain/waste/patterns.hpp"
 
@@ -129,15 +130,18 @@ int64_t end_of_own_step(const std::vector<EventRangeOf>& steps, const Lifetime& 
 
 // Those that were alive at the peak although the optimizer had finished their step, by place.
 std::vector<uint8_t> places_kept_past_their_step(WasteIndex& index) {
-  std::vector<uint8_t> is_candidate(index.place_count());
+  std::vector<uint64_t> kept_bytes(index.place_count());
   for (const uint32_t id : index.at_peak()) {
     const Lifetime& block = index.block(id);
     const uint32_t place = index.place(block);
     if (place == 0 || born(block) < 0 || released(block) == kNeverGone) continue;
     if (!index.is_of_forward(block)) continue;
     if (end_of_own_step(index.optimizer_steps(), block) <= index.peak_event())
-      is_candidate[place] = 1;
+      kept_bytes[place] += block.requested_bytes;
   }
+  std::vector<uint8_t> is_candidate(kept_bytes.size());
+  for (size_t place = 0; place < kept_bytes.size(); ++place)
+    is_candidate[place] = matters(kept_bytes[place], kMinSavedShare, index.peak_bytes()) ? 1 : 0;
   return is_candidate;
 }
 
@@ -197,11 +201,14 @@ Patterns late_free(WasteIndex& index) {
 
 namespace {
 
-// The stream with most allocations.
-trace::StreamId main_stream_of(const History& history, size_t stream_count) {
-  std::vector<uint64_t> counts(stream_count);
-  for (const Lifetime& block : history.lifetimes) ++counts[block.stream];
-  return static_cast<trace::StreamId>(std::ranges::max_element(counts) - counts.begin());
+// By stream: its blocks.
+std::vector<uint64_t> count_by_stream(const History& history) {
+  std::vector<uint64_t> counts(1);
+  for (const Lifetime& block : history.lifetimes) {
+    if (block.stream >= counts.size()) counts.resize(block.stream + size_t{1});
+    ++counts[block.stream];
+  }
+  return counts;
 }
 
 // Blocks of one batch: released within half a step.
@@ -270,11 +277,14 @@ bool are_released_in_order(const std::vector<Batch>& batches) {
 
 Patterns prefetch(WasteIndex& index) {
   if (index.report().stream_count < 2 || index.step_events() < 2) return {};
-  const size_t streams = index.sources().trace.tables.streams.size();
-  const trace::StreamId main_stream = main_stream_of(index.history(), streams);
+  const std::vector<uint64_t> blocks = count_by_stream(index.history());
+  const auto most = static_cast<size_t>(std::ranges::max_element(blocks) - blocks.begin());
+  std::vector<uint64_t> bytes(blocks.size());
+  for (const uint32_t id : index.at_peak())
+    bytes[index.block(id).stream] += index.block(id).requested_bytes;
   Patterns found;
-  for (size_t stream = 0; stream < streams; ++stream) {
-    if (stream == main_stream) continue;
+  for (size_t stream = 0; stream < blocks.size(); ++stream) {
+    if (stream == most || !matters(bytes[stream], kMinSavedShare, index.peak_bytes())) continue;
     const auto side = static_cast<trace::StreamId>(stream);
     std::vector<Batch> batches = batches_of(index, side);
     if (!are_released_in_order(batches)) continue;
