@@ -163,6 +163,12 @@ Result<Table> findings_table(const SharedRecording& recording) {
         add_member(batch, "title", findings, &Finding::title);
         add_member(batch, "detail", findings, &Finding::detail);
         add_member(batch, "advice", findings, &Finding::advice);
+        batch.add("line", [&](uint64_t row) {
+          const std::string& line = findings[row].line;
+          return line.empty() ? std::nullopt : std::optional(line);
+        });
+        add_member(batch, "peak_saved_bytes", findings, &Finding::saves_bytes);
+        add_member(batch, "reserved_saved_bytes", findings, &Finding::saves_reserved_bytes);
       });
 }
 
