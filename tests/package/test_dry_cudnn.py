@@ -60,7 +60,7 @@ MEASURED = [
     (nn.GRU(768, 768, 4, batch_first=True, bidirectional=True), (64, 128, 768), False, 586_154_752, 1_358_954_752),
     (nn.GRU(768, 768, 4, batch_first=True, bidirectional=True), (16, 64, 768), True, 168_362_368, 84_934_912),
     (nn.RNN(512, 512, 2, batch_first=True), (16, 64, 512), False, 32_571_776, 6_291_712),
-    # Of the group sampled_recurrent_1, which led to no rule.
+    # Of the sampled layers with an odd number, which led to no rule.
     (nn.LSTM(1536, 256, 3, batch_first=True, bidirectional=False), (1, 5, 1536), False, 36_841_760, 87_296),
     (nn.LSTM(32, 64, 2, batch_first=True, bidirectional=True), (2, 150, 32), False, 36_505_376, 1_689_856),
     (nn.LSTM(80, 1024, 1, batch_first=True, bidirectional=False), (48, 33, 80), False, 61_390_464, 32_440_576),

@@ -177,3 +177,23 @@ def test_nothing_is_saved(tmp_path: Path) -> None:
     assert any("saves nothing" in str(each.message) for each in warned)
     assert not file.getvalue()
     assert torch.save is save
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_of_groups(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Results, and for bfloat16 what probes measured on an H200: 60 bytes for each group, and 67,584 in addition."""
+    with dry_run("H200", path=tmp_path / "dry.vtrace", torch_version="2.11.0") as run:
+        x = torch.randn(256, 64, device="cuda", dtype=dtype, requires_grad=True)
+        weight = torch.randn(8, 128, 64, device="cuda", dtype=dtype, requires_grad=True)
+        ends = torch.arange(32, 257, 32, device="cuda", dtype=torch.int32)
+        out = F.grouped_mm(x, weight.transpose(-2, -1), offs=ends)
+        assert out.shape == (256, 128)
+        out.backward(torch.ones_like(out))
+        assert x.grad is not None
+        assert weight.grad is not None
+        assert x.grad.shape == x.shape
+        assert weight.grad.shape == weight.shape
+    assert not run.unknown_operators
+    both = 2 * (x.nbytes + weight.nbytes + out.nbytes) + ends.nbytes
+    inside = 60 * 8 + 67584 if dtype == torch.bfloat16 else 2 * (32 << 20)  # cuBLAS, of two threads
+    assert run.peak.requested_bytes == pytest.approx(both + inside, rel=0.1)
