@@ -170,7 +170,11 @@ def predict(wanted: argparse.Namespace) -> int:
         for name, case, row in recorded(wanted.out, wanted.half):
             if wanted.only and name not in wanted.only:
                 continue
-            model, truth = MODELS[name], row["requested_bytes"] - row["before_bytes"]
+            # Random weights need memory of their own while they are made.
+            model, truth = (
+                MODELS[name],
+                max(v for phase, v in row["phases"].items() if phase != "build") - row["before_bytes"],
+            )
             plan = estimated(wanted.program, config_of(model, False), case)
             line = [name, model.half, *asdict(case).values(), truth, row["reserved_bytes"], plan, percent(plan, truth)]
             if wanted.dry:
@@ -182,7 +186,6 @@ def predict(wanted: argparse.Namespace) -> int:
                     print(f"{name} {case}: {error}"[:1000], file=sys.stderr)
             rows.writerow(line)
             file.flush()
-            print(*line, sep=",", flush=True)
             errors.setdefault((model.half, case.use), []).append(abs(plan / truth - 1) if truth else 0.0)
     for (half, use), values in errors.items():
         worst = sorted(values)[-max(1, round(0.05 * len(values)))]

@@ -12,7 +12,7 @@ namespace vram::plan {
 inline constexpr uint64_t kAdapterNumberBytes = 4;
 
 [[nodiscard]] uint64_t adapter_parameter_count(const Block& block, const Task& task);
-// For a token: the adapter's input in fp32, and the result of its first matrix.
+// For a token: the adapter's input, and the result of its first matrix.
 [[nodiscard]] uint64_t adapter_activation_bytes(const Block& block, const Task& task);
 
 }  // namespace vram::plan
