@@ -197,3 +197,22 @@ def test_products_of_groups(dtype: torch.dtype, tmp_path: Path) -> None:
     both = 2 * (x.nbytes + weight.nbytes + out.nbytes) + ends.nbytes
     inside = 60 * 8 + 67584 if dtype == torch.bfloat16 else 2 * (32 << 20)  # cuBLAS, of two threads
     assert run.peak.requested_bytes == pytest.approx(both + inside, rel=0.1)
+
+
+# The operator's input and dimensions, and what a probe measured in addition to the result; those with (*) led to no rule.
+TRANSFORMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], int]] = {
+    "rows": (lambda x: torch.fft.fft(x, dim=-2), (8, 16, 768), 393216),
+    "the last dimension": (lambda x: torch.fft.rfft(x), (2, 64, 256), 0),
+    "all dimensions": (lambda x: torch.fft.rfftn(x), (16, 64, 512), 2105344),
+    "all dimensions (*)": (lambda x: torch.fft.rfftn(x), (8, 257, 256), 2121792),
+    "a large prime": (lambda x: torch.fft.fft(x), (16, 100, 1009), 12915968),
+}
+
+
+@pytest.mark.parametrize(("transform", "shape", "inside"), TRANSFORMS.values(), ids=TRANSFORMS)
+def test_transforms(transform: Callable[[Any], Any], shape: tuple[int, ...], inside: int, tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace", torch_version="2.11.0") as run:
+        x = torch.randn(shape, device="cuda")
+        out = transform(x)
+    assert not run.unknown_operators
+    assert run.peak.requested_bytes - x.nbytes - out.nbytes == pytest.approx(inside, abs=1024)

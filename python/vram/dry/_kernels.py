@@ -12,6 +12,7 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     reduction_buffer(t, dims, processors, processor_threads, element_bytes) reduction_counters(…): see _reductions.py
     convolution_workspace(direction, …) convolution_copy(t, input, weight): see _convolutions.py
     recurrent_workspace(…) recurrent_gates(mode): see _recurrent.py
+    transform_bytes(t, dims, result): see _transforms.py
     ceil_div(a, b) round_up(a, b) min(…) max(…)
 """
 
@@ -28,7 +29,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from vram.dry import _convolutions, _recurrent, _reductions
+from vram.dry import _convolutions, _recurrent, _reductions, _transforms
 from vram.dry._arithmetic import ceil_div, round_up
 from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 
@@ -165,6 +166,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "reduction_buffer": lambda *arguments: _reductions.scratch(*arguments)[0],
     "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],
     "recurrent_workspace": _recurrent.workspace_bytes,
+    "transform_bytes": _transforms.transform_bytes,
     "recurrent_gates": _recurrent.GATES.__getitem__,
     "ceil_div": ceil_div,
     "round_up": round_up,
