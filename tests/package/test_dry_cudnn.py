@@ -43,7 +43,7 @@ def test_an_lstm_allocates_what_was_recorded(tmp_path: Path, sizes: list[int]) -
         sizes.clear()
         output, _ = layer(x, (states[0], states[1]))
         assert [size for size in sizes if size] == FORWARD
-        gradient = torch.empty_like(output)
+        gradient = torch.empty(output.shape, device="cuda")
         sizes.clear()
         output.backward(gradient)
         copied = [x.nbytes]  # a leaf wants its gradient in its own layout
@@ -60,6 +60,15 @@ MEASURED = [
     (nn.GRU(768, 768, 4, batch_first=True, bidirectional=True), (64, 128, 768), False, 586_154_752, 1_358_954_752),
     (nn.GRU(768, 768, 4, batch_first=True, bidirectional=True), (16, 64, 768), True, 168_362_368, 84_934_912),
     (nn.RNN(512, 512, 2, batch_first=True), (16, 64, 512), False, 32_571_776, 6_291_712),
+    # Of the sampled layers with an odd number, which led to no rule.
+    (nn.LSTM(1536, 256, 3, batch_first=True, bidirectional=False), (1, 5, 1536), False, 36_841_760, 87_296),
+    (nn.LSTM(32, 64, 2, batch_first=True, bidirectional=True), (2, 150, 32), False, 36_505_376, 1_689_856),
+    (nn.LSTM(80, 1024, 1, batch_first=True, bidirectional=False), (48, 33, 80), False, 61_390_464, 32_440_576),
+    (nn.GRU(320, 80, 1, batch_first=False, bidirectional=False), (150, 2, 320), False, 11_560_736, 576_256),
+    (nn.GRU(640, 256, 1, batch_first=True, bidirectional=True), (16, 50, 640), False, 39_715_200, 9_830_656),
+    (nn.RNN(640, 300, 1, batch_first=False, bidirectional=False), (400, 16, 640), False, 150_944_192, 7_680_256),
+    (nn.GRU(1280, 160, 3, batch_first=False, bidirectional=True), (200, 32, 1280), False, 347_128_320, 163_840_256),
+    (nn.LSTM(1000, 128, 1, batch_first=False, bidirectional=True), (16, 100, 1000), False, 75_875_360, 8_192_256),
 ]
 
 
