@@ -14,11 +14,11 @@ namespace vram::reports {
 namespace {
 
 using MakeTable = Result<Table> (*)(const SharedRecording&);
-constexpr std::array<std::string_view, 7> kNames = {"events", "allocations", "devices", "holders",
-                                                    "steps",  "findings",    "timeline"};
+constexpr std::array<std::string_view, 8> kNames = {
+    "runs", "devices", "steps", "holders", "findings", "timeline", "allocations", "events"};
 constexpr std::array<MakeTable, kNames.size()> kTables = {
-    events_table, allocations_table, devices_table, holders_table,
-    steps_table,  findings_table,    timeline_table};
+    runs_table,     devices_table,  steps_table,       holders_table,
+    findings_table, timeline_table, allocations_table, events_table};
 
 }  // namespace
 

@@ -24,8 +24,8 @@ struct Recording {
 [[nodiscard]] Result<std::shared_ptr<const Recording>> open_recording(
     const std::string& path, const trace::OpenOptions& options);
 
-// "events", "allocations", "devices", "holders", "steps", "findings", "timeline". docs/load.md
-// describes their columns.
+// "runs", "devices", "steps", "holders", "findings", "timeline", "allocations", "events".
+// docs/load.md describes their columns.
 [[nodiscard]] std::span<const std::string_view> table_names();
 
 // The table refers to the recording and keeps it. kBadInput: there is no table of this
@@ -42,6 +42,9 @@ using SharedRecording = std::shared_ptr<const Recording>;
 // One row for each use of an address, from allocation to free. Computes the history of every device
 // again, which explain() does not keep.
 [[nodiscard]] Result<Table> allocations_table(const SharedRecording& recording);
+
+// One row: the file, the process that was recorded, and the device that the report leads with.
+[[nodiscard]] Result<Table> runs_table(const SharedRecording& recording);
 
 // The parts of the report that are lists or figures, under the names of docs/json.md.
 [[nodiscard]] Result<Table> devices_table(const SharedRecording& recording);
