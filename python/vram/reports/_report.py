@@ -253,7 +253,7 @@ class Report:
         """Return a table for Polars, DuckDB and other libraries that read Arrow; docs/load.md lists the columns.
 
         Args:
-            name: "events", "allocations", "devices", "holders", "steps", "findings" or "timeline".
+            name: "runs", "devices", "steps", "holders", "findings", "timeline", "allocations" or "events".
 
         Raises:
             ValueError: There is no such table.
