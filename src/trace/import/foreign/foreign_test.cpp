@@ -265,6 +265,19 @@ TEST(HeapProfile, ImpossibleOnesAreRefused) {
   EXPECT_THAT(refusal(ForeignForm::kHeapProfile, no_bytes), HasSubstr("a sample type in bytes"));
 }
 
+TEST(HeapProfile, FieldsOfAnotherTypeAreSkipped) {
+  std::string bytes = profile(1001, 4);
+  protozero::pbf_writer writer(bytes);
+  for (const uint32_t field : {1U, 2U, 4U, 5U, 6U}) writer.add_uint64(field, 3);
+  {
+    protozero::pbf_writer function(writer, 5);
+    for (const uint32_t field : {1U, 2U, 4U}) function.add_string(field, "text");
+  }
+  const auto trace = import_as(ForeignForm::kHeapProfile, bytes);
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->devices[0].blocks.size(), 4U);
+}
+
 // Real files, cut at many places and with changed bytes: no crash, and every error has a text.
 TEST(Foreign, DamagedFilesGiveAnErrorOrATrace) {
   const std::vector<std::pair<ForeignForm, std::string>> files = {

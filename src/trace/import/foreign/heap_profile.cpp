@@ -53,13 +53,24 @@ struct Profile {
   }
 };
 
+// protozero reads a field as whatever type it is asked for: the type that was written is checked
+// here, and fields of another one are skipped.
+bool has_number(const pbf_reader& message, uint32_t tag) {
+  return message.tag_and_type() == protozero::tag_and_type(tag, protozero::pbf_wire_type::varint);
+}
+
+bool has_bytes(const pbf_reader& message, uint32_t tag) {
+  return message.tag_and_type() ==
+         protozero::tag_and_type(tag, protozero::pbf_wire_type::length_delimited);
+}
+
 // Two integers of a message, of its fields `first` and `second`.
 std::pair<int64_t, int64_t> read_pair(pbf_reader message, uint32_t first, uint32_t second) {
   std::pair<int64_t, int64_t> pair;
   while (message.next()) {
-    if (message.tag() == first)
+    if (has_number(message, first))
       pair.first = message.get_int64();
-    else if (message.tag() == second)
+    else if (has_number(message, second))
       pair.second = message.get_int64();
     else
       message.skip();
@@ -67,32 +78,22 @@ std::pair<int64_t, int64_t> read_pair(pbf_reader message, uint32_t first, uint32
   return pair;
 }
 
-// Packed, as writers do it, or one at a time.
-template <typename Number, typename Range>
-void read_numbers(pbf_reader& message, Range get_packed, std::vector<Number>& out) {
-  if (message.wire_type() == protozero::pbf_wire_type::length_delimited) {
-    for (const auto number : get_packed(message)) out.push_back(static_cast<Number>(number));
-  } else {
-    out.push_back(static_cast<Number>(message.get_uint64()));
-  }
-}
-
+// Numbers are packed, as writers do it, or come one at a time.
 Sample read_sample(pbf_reader message) {
   Sample sample;
   while (message.next()) {
-    switch (message.tag()) {
-      case 1:
-        read_numbers(
-            message, [](pbf_reader& m) { return m.get_packed_uint64(); }, sample.locations);
-        break;
-      case 2:
-        read_numbers(message, [](pbf_reader& m) { return m.get_packed_int64(); }, sample.values);
-        break;
-      case 3:
-        sample.labels.push_back(read_pair(message.get_message(), 1, 2));
-        break;
-      default:
-        message.skip();
+    if (has_bytes(message, 1)) {
+      for (const uint64_t id : message.get_packed_uint64()) sample.locations.push_back(id);
+    } else if (has_number(message, 1)) {
+      sample.locations.push_back(message.get_uint64());
+    } else if (has_bytes(message, 2)) {
+      for (const int64_t value : message.get_packed_int64()) sample.values.push_back(value);
+    } else if (has_number(message, 2)) {
+      sample.values.push_back(message.get_int64());
+    } else if (has_bytes(message, 3)) {
+      sample.labels.push_back(read_pair(message.get_message(), 1, 2));
+    } else {
+      message.skip();
     }
   }
   return sample;
@@ -101,9 +102,9 @@ Sample read_sample(pbf_reader message) {
 std::pair<uint64_t, Location> read_location(pbf_reader message) {
   std::pair<uint64_t, Location> location;
   while (message.next()) {
-    if (message.tag() == 1) {
+    if (has_number(message, 1)) {
       location.first = message.get_uint64();
-    } else if (message.tag() == 4) {
+    } else if (has_bytes(message, 4)) {
       const auto [function, line] = read_pair(message.get_message(), 1, 2);
       location.second.lines.emplace_back(static_cast<uint64_t>(function), line);
     } else {
@@ -117,11 +118,11 @@ void read_function(pbf_reader message, Profile& profile) {
   uint64_t id = 0;
   std::pair<int64_t, int64_t> names;
   while (message.next()) {
-    if (message.tag() == 1)
+    if (has_number(message, 1))
       id = message.get_uint64();
-    else if (message.tag() == 2)
+    else if (has_number(message, 2))
       names.first = message.get_int64();
-    else if (message.tag() == 4)
+    else if (has_number(message, 4))
       names.second = message.get_int64();
     else
       message.skip();
@@ -133,26 +134,19 @@ Profile read_profile(std::string_view bytes) {
   Profile profile;
   pbf_reader message(bytes.data(), bytes.size());
   while (message.next()) {
-    switch (message.tag()) {
-      case 1:
-        profile.types.push_back(read_pair(message.get_message(), 1, 2));
-        break;
-      case 2:
-        profile.samples.push_back(read_sample(message.get_message()));
-        break;
-      case 4:
-        profile.locations.insert(read_location(message.get_message()));
-        break;
-      case 5:
-        read_function(message.get_message(), profile);
-        break;
-      case 6: {
-        const protozero::data_view text = message.get_view();
-        profile.texts.emplace_back(text.data(), text.size());
-        break;
-      }
-      default:
-        message.skip();
+    if (has_bytes(message, 1)) {
+      profile.types.push_back(read_pair(message.get_message(), 1, 2));
+    } else if (has_bytes(message, 2)) {
+      profile.samples.push_back(read_sample(message.get_message()));
+    } else if (has_bytes(message, 4)) {
+      profile.locations.insert(read_location(message.get_message()));
+    } else if (has_bytes(message, 5)) {
+      read_function(message.get_message(), profile);
+    } else if (has_bytes(message, 6)) {
+      const protozero::data_view text = message.get_view();
+      profile.texts.emplace_back(text.data(), text.size());
+    } else {
+      message.skip();
     }
   }
   return profile;
