@@ -33,6 +33,7 @@ class Recording {
 
   [[nodiscard]] Result<> add(const Record& record);
   void add(const Fact& fact);
+  void add(const trace::Note& note) { part_->writer->add_note(note); }
   // Some records did not get here.
   void note_lost(uint64_t records);
   // What was added is in the file; may begin a new one.
