@@ -41,13 +41,17 @@ const Manual& RecordCommand::manual() const {
       "--pid N [--steps K | --seconds S] -o FILE [--force] [--timeout TIME]",
       "Asks a process of this user (root: of any user) through its status page to record its GPU "
       "memory for K steps or S seconds, and writes the recording to FILE. Without --steps and "
-      "--seconds, a process with a flight recorder answers at once with what it has retained. The "
-      "process must have a flight recorder (vram.flight_recorder(), VRAM_FLIGHT; "
-      "docs/flight-recorder.md) or a status page (vram.Board()); to record a program from its "
-      "start, use vram run --record.",
+      "--seconds, a process with a flight recorder answers at once with what it has retained. A "
+      "process without a status page (vram.flight_recorder(), VRAM_FLIGHT, vram.Board(); "
+      "docs/flight-recorder.md) needs no preparation if it uses PyTorch for CUDA: vram attaches to "
+      "the probes of PyTorch's allocator, until S seconds have passed, Ctrl-C, or the end of the "
+      "process. That requires root, or CAP_BPF and CAP_PERFMON (docs/attach.md). To record a "
+      "program from its start, use vram run --record.",
       {{"vram record --pid 4711 --steps 3 -o run.vtrace", "the next three steps"},
        {"vram record --pid 4711 --seconds 10 -o run.vtrace", "the next ten seconds"},
-       {"vram record --pid 4711 -o run.vtrace", "what its flight recorder has retained"}}};
+       {"vram record --pid 4711 -o run.vtrace", "what its flight recorder has retained"},
+       {"sudo vram record --pid 4711 --seconds 10 -o run.vtrace",
+        "a PyTorch program that knows nothing of vram"}}};
   return kManual;
 }
 
