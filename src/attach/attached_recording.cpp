@@ -29,7 +29,11 @@ int64_t now_ns(clockid_t clock) {
 
 Result<std::unique_ptr<AttachedRecording>> AttachedRecording::create(const AttachOptions& options) {
   VRAM_TRY_ASSIGN(auto target, Target::open(options.pid));
-  VRAM_TRY_ASSIGN(auto attachment, Attachment::attach(target));
+  AttachmentOptions attachment_options;
+  attachment_options.python_stacks = options.python_stacks;
+  // An event with its stack takes a kilobyte.
+  if (options.python_stacks) attachment_options.ring_bytes *= 4;
+  VRAM_TRY_ASSIGN(auto attachment, Attachment::attach(target, attachment_options));
   auto recording = std::unique_ptr<AttachedRecording>(
       new AttachedRecording(options, std::move(target), std::move(attachment)));
   VRAM_TRY(recording->open_file());
@@ -44,6 +48,7 @@ Result<> AttachedRecording::open_file() {
   VRAM_TRY_ASSIGN(recording_, record::Recording::create({.path = options_.path,
                                                          .existing = options_.existing,
                                                          .limit_bytes = options_.limit_bytes,
+                                                         .describe = PythonProcess::describe,
                                                          .facts = std::move(facts)}));
   recording_->add(
       trace::Note{"the recording begins in the middle of the run: blocks allocated before are "
@@ -71,6 +76,7 @@ Result<AttachSummary> AttachedRecording::run() {
     if (steady_clock::now() - flushed < kFlushEvery) continue;
     flushed = steady_clock::now();
     VRAM_TRY(recording_->flush());
+    attachment_.find_threads();
     const TargetState state = target_.state();
     if (state == TargetState::kEnded) end = AttachEnd::kProcessEnded;
     if (state == TargetState::kReplaced) end = AttachEnd::kProcessReplaced;
@@ -84,17 +90,15 @@ Result<AttachSummary> AttachedRecording::run() {
 
 Result<> AttachedRecording::take() {
   Result<> written;
-  attachment_.take([&](const AllocatorEvent& event) {
-    if (written) written = add(event);
+  attachment_.take([&](const AllocatorEvent& event, std::span<const PythonFrame> frames) {
+    if (!written) return;
+    written = event.call == AllocatorCall::kMalloc ? add_malloc(event, frames) : add_free(event);
   });
   return written;
 }
 
-Result<> AttachedRecording::add(const AllocatorEvent& event) {
-  return event.call == AllocatorCall::kMalloc ? add_malloc(event) : add_free(event);
-}
-
-Result<> AttachedRecording::add_malloc(const AllocatorEvent& event) {
+Result<> AttachedRecording::add_malloc(const AllocatorEvent& event,
+                                       std::span<const PythonFrame> frames) {
   ++summary_.mallocs;
   const auto device = static_cast<uint16_t>(event.device);
   Block& block = blocks_[event.address];
@@ -106,6 +110,7 @@ Result<> AttachedRecording::add_malloc(const AllocatorEvent& event) {
                      .address = event.address,
                      .size_bytes = event.size_bytes,
                      .stream = event.stream,
+                     .stack = frames.empty() ? 0 : attachment_.stack_of(frames),
                      .device = device,
                      .op = record::Op::kAlloc});
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -23,6 +24,7 @@ struct AttachOptions {
   std::string path;
   record::Existing existing = record::Existing::kReplaceOwn;
   uint64_t limit_bytes = 0;  // of the file; 0: none
+  bool python_stacks = false;
   std::optional<std::chrono::nanoseconds> duration = {};
   // Ends the recording when it is readable; -1: nothing does.
   int stop_descriptor = -1;
@@ -70,8 +72,8 @@ class AttachedRecording {
   // Nothing while the recording continues.
   [[nodiscard]] std::optional<AttachEnd> wait() const;
   [[nodiscard]] Result<> take();
-  [[nodiscard]] Result<> add(const AllocatorEvent& event);
-  [[nodiscard]] Result<> add_malloc(const AllocatorEvent& event);
+  [[nodiscard]] Result<> add_malloc(const AllocatorEvent& event,
+                                    std::span<const PythonFrame> frames);
   [[nodiscard]] Result<> add_free(const AllocatorEvent& event);
   [[nodiscard]] Result<> finish();
 

@@ -130,11 +130,11 @@ TEST_F(AttachmentTest, ThreadsOfAnyAgeAreSeenInTheOrderOfTheirCalls) {
 TEST_F(AttachmentTest, ArgumentsAreReadFromMemoryNarrowRegistersAndConstants) {
   StandIn process;
   const Target target = Target::open(process.pid()).value();
-  Attachment attachment = Attachment::attach(target, kOtherProvider).value();
+  Attachment attachment = Attachment::attach(target, {.provider = kOtherProvider}).value();
   process.work_elsewhere();
   attachment.detach();
   std::vector<AllocatorEvent> events;
-  attachment.take([&](const AllocatorEvent& event) { events.push_back(event); });
+  attachment.take([&](const AllocatorEvent& event, auto) { events.push_back(event); });
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].call, AllocatorCall::kMalloc);
   EXPECT_EQ(events[0].address, 0x7f00u);
@@ -149,11 +149,11 @@ TEST_F(AttachmentTest, ArgumentsAreReadFromMemoryNarrowRegistersAndConstants) {
 TEST_F(AttachmentTest, EventsWithoutRoomAreCounted) {
   StandIn process;
   const Target target = Target::open(process.pid()).value();
-  Attachment attachment = Attachment::attach(target, "pytorch", 1 << 16).value();
+  Attachment attachment = Attachment::attach(target, {.ring_bytes = 1 << 16}).value();
   process.work(10'000);
   attachment.detach();
   uint64_t taken = 0;
-  attachment.take([&](const AllocatorEvent&) { ++taken; });
+  attachment.take([&](const AllocatorEvent&, auto) { ++taken; });
   EXPECT_GT(taken, 1000u);
   EXPECT_EQ(taken + attachment.lost(), 20'000u);
 }

@@ -1,5 +1,6 @@
 #include "attach/kernel.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -129,7 +130,7 @@ Result<> EventRing::map() {
   return {};
 }
 
-void EventRing::take(const std::function<void(const AllocatorEvent&)>& receive) {
+void EventRing::take(const Receive& receive) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::atomic_ref<uint64_t> taken(*reinterpret_cast<uint64_t*>(consumer_));
   const std::atomic_ref<uint64_t> put(*reinterpret_cast<uint64_t*>(producer_));
@@ -144,7 +145,12 @@ void EventRing::take(const std::function<void(const AllocatorEvent&)>& receive) 
     if ((header & BPF_RINGBUF_DISCARD_BIT) == 0 && bytes >= sizeof(AllocatorEvent)) {
       AllocatorEvent event;
       std::memcpy(&event, record + kRecordHeaderBytes, sizeof event);
-      receive(event);
+      const std::byte* const rest = record + kRecordHeaderBytes + sizeof event;
+      uint64_t count = 0;
+      if (bytes >= sizeof event + sizeof(CopiedFrames)) std::memcpy(&count, rest, sizeof count);
+      const auto* const frames =
+          reinterpret_cast<const PythonFrame*>(rest + offsetof(CopiedFrames, frames));
+      receive(event, {frames, std::min<size_t>(count, kMaxPythonFrames)});
     }
     at += (bytes + kRecordHeaderBytes + 7) & ~uint64_t{7};
     taken.store(at, std::memory_order_release);
@@ -160,6 +166,31 @@ uint64_t EventRing::lost() const {
   attributes.value = reinterpret_cast<uint64_t>(&count);
   (void)bpf(BPF_MAP_LOOKUP_ELEM, attributes);
   return count;
+}
+
+Result<ThreadMap> ThreadMap::create() {
+  constexpr uint32_t kMaxThreads = 16'384;
+  VRAM_TRY_ASSIGN(auto map, create_map(BPF_MAP_TYPE_HASH, sizeof(uint32_t), sizeof(uint64_t),
+                                       kMaxThreads, "a table of threads"));
+  return ThreadMap(std::move(map));
+}
+
+// Threads that are not mentioned any more have ended: their state may be freed.
+void ThreadMap::update(const PythonThreads& threads) {
+  bpf_attr attributes{};
+  attributes.map_fd = static_cast<uint32_t>(map_.number());
+  for (const auto& [thread, state] : threads_) {
+    attributes.key = reinterpret_cast<uint64_t>(&thread);
+    if (!threads.contains(thread)) (void)bpf(BPF_MAP_DELETE_ELEM, attributes);
+  }
+  for (const auto& [thread, state] : threads) {
+    attributes.key = reinterpret_cast<uint64_t>(&thread);
+    attributes.value = reinterpret_cast<uint64_t>(&state);
+    const auto known = threads_.find(thread);
+    if (known == threads_.end() || known->second != state)
+      (void)bpf(BPF_MAP_UPDATE_ELEM, attributes);
+  }
+  threads_ = threads;
 }
 
 Result<AttachedProbe> AttachedProbe::attach(uint32_t pid, const std::string& path,

@@ -14,7 +14,7 @@
 #include <linux/bpf.h>
 #include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace vram::attach {
 
@@ -33,7 +33,9 @@ class EventRing {
   [[nodiscard]] ProgramMaps maps() const { return {ring_.number(), lost_.number()}; }
   // Passes on what the ring holds, oldest first, and makes room. Stops at an event that is still
   // being written.
-  void take(const std::function<void(const AllocatorEvent&)>& receive);
+  // `frames` has those that the event came with.
+  using Receive = std::function<void(const AllocatorEvent&, std::span<const PythonFrame> frames)>;
+  void take(const Receive& receive);
   // Events that found no room, since the beginning.
   [[nodiscard]] uint64_t lost() const;
 
@@ -47,6 +49,20 @@ class EventRing {
   uint32_t bytes_;
   std::byte* consumer_ = nullptr;  // a page: how far take() has come
   std::byte* producer_ = nullptr;  // a page: how far programs have come; then the data, twice
+};
+
+// The threads of a process that run Python, for the programs of its probes. Use it from one thread
+// at a time.
+class ThreadMap {
+ public:
+  [[nodiscard]] static Result<ThreadMap> create();
+  void update(const PythonThreads& threads);
+  [[nodiscard]] int number() const { return map_.number(); }
+
+ private:
+  explicit ThreadMap(Descriptor map) : map_(std::move(map)) {}
+  Descriptor map_;
+  PythonThreads threads_;
 };
 
 // A probe of one process that runs a program: until it is destroyed, or this process ends.

@@ -1,5 +1,6 @@
 #include "attach/program.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -11,6 +12,8 @@ namespace {
 // The kernel's calling convention: arguments in r1 to r5, the result in r0, r6 to r9 are kept.
 constexpr uint8_t kContext = BPF_REG_6;  // Registers
 constexpr uint8_t kEvent = BPF_REG_7;
+constexpr uint8_t kFrame = BPF_REG_8;  // a frame of the recorded program
+constexpr uint8_t kFrameCount = BPF_REG_9;
 
 class Assembler {
  public:
@@ -31,9 +34,7 @@ class Assembler {
   void store(uint8_t to, int16_t offset, uint8_t from) {
     add(BPF_STX | BPF_MEM | BPF_DW, to, from, offset, 0);
   }
-  void atomic_add(uint8_t to, uint8_t from) {
-    add(BPF_STX | BPF_XADD | BPF_DW, to, from, 0, 0);
-  }
+  void atomic_add(uint8_t to, uint8_t from) { add(BPF_STX | BPF_XADD | BPF_DW, to, from, 0, 0); }
   void call(bpf_func_id function) { add(BPF_JMP | BPF_CALL, 0, 0, 0, function); }
   void exit() { add(BPF_JMP | BPF_EXIT, 0, 0, 0, 0); }
   // Returns the jump, for land().
@@ -130,6 +131,73 @@ std::vector<size_t> fill_event(Assembler& code, AllocatorCall call,
   return failed;
 }
 
+// Reads eight bytes of the recorded program, at the address in r3 plus `offset`, into r8. Returns
+// the jump that is taken if that is not possible.
+size_t load_pointer(Assembler& code, int32_t offset) {
+  code.compute(BPF_ADD, BPF_REG_3, offset);
+  code.move(BPF_REG_1, BPF_REG_10);
+  code.compute(BPF_ADD, BPF_REG_1, -8);
+  code.set(BPF_REG_2, sizeof(uint64_t));
+  code.call(BPF_FUNC_probe_read_user);
+  const size_t failed = code.jump_if(BPF_JNE, BPF_REG_0, 0);
+  code.load(kFrame, BPF_REG_10, -8);
+  return failed;
+}
+
+// The thread state of the calling thread into r3. Returns the jumps of threads that have none.
+std::vector<size_t> find_thread(Assembler& code, const FrameSource& source) {
+  std::vector<size_t> none;
+  code.set(BPF_REG_1, static_cast<int64_t>(source.namespace_device));
+  code.set(BPF_REG_2, static_cast<int64_t>(source.namespace_inode));
+  code.move(BPF_REG_3, BPF_REG_10);
+  code.compute(BPF_ADD, BPF_REG_3, -8);  // bpf_pidns_info: the thread's number comes first
+  code.set(BPF_REG_4, sizeof(bpf_pidns_info));
+  code.call(BPF_FUNC_get_ns_current_pid_tgid);
+  none.push_back(code.jump_if(BPF_JNE, BPF_REG_0, 0));
+  code.set_map(BPF_REG_1, source.threads);
+  code.move(BPF_REG_2, BPF_REG_10);
+  code.compute(BPF_ADD, BPF_REG_2, -8);
+  code.call(BPF_FUNC_map_lookup_elem);
+  none.push_back(code.jump_if(BPF_JEQ, BPF_REG_0, 0));
+  code.load(BPF_REG_3, BPF_REG_0, 0);
+  return none;
+}
+
+// Copies the frames behind the event. A loop that is written out: it is one for every kernel.
+void copy_frames(Assembler& code, const FrameSource& source) {
+  constexpr int16_t kCount = sizeof(AllocatorEvent) + offsetof(CopiedFrames, count);
+  constexpr int16_t kFrames = sizeof(AllocatorEvent) + offsetof(CopiedFrames, frames);
+  const FrameLayout& layout = source.layout;
+  code.set(kFrameCount, 0);
+  std::vector<size_t> done = find_thread(code, source);
+  done.push_back(load_pointer(code, layout.first));
+  if (layout.first_behind) {
+    code.move(BPF_REG_3, kFrame);
+    done.push_back(load_pointer(code, *layout.first_behind));
+  }
+  const int16_t bytes = static_cast<int16_t>(
+      std::max({layout.code, layout.previous, layout.instruction}) + int16_t{8});
+  const auto scratch = static_cast<int16_t>(-8 - bytes);
+  for (size_t i = 0; i < kMaxPythonFrames; ++i) {
+    const auto at = static_cast<int16_t>(kFrames + static_cast<int16_t>(i * sizeof(PythonFrame)));
+    done.push_back(code.jump_if(BPF_JEQ, kFrame, 0));
+    code.move(BPF_REG_1, BPF_REG_10);
+    code.compute(BPF_ADD, BPF_REG_1, scratch);
+    code.set(BPF_REG_2, bytes);
+    code.move(BPF_REG_3, kFrame);
+    code.call(BPF_FUNC_probe_read_user);
+    done.push_back(code.jump_if(BPF_JNE, BPF_REG_0, 0));
+    code.load(BPF_REG_1, BPF_REG_10, static_cast<int16_t>(scratch + layout.code));
+    code.store(kEvent, at, BPF_REG_1);
+    code.load(BPF_REG_1, BPF_REG_10, static_cast<int16_t>(scratch + layout.instruction));
+    code.store(kEvent, static_cast<int16_t>(at + 8), BPF_REG_1);
+    code.load(kFrame, BPF_REG_10, static_cast<int16_t>(scratch + layout.previous));
+    code.compute(BPF_ADD, kFrameCount, 1);
+  }
+  for (const size_t jump : done) code.land(jump);
+  code.store(kEvent, kCount, kFrameCount);
+}
+
 void end(Assembler& code) {
   code.set(BPF_REG_0, 0);
   code.exit();
@@ -138,7 +206,8 @@ void end(Assembler& code) {
 }  // namespace
 
 Result<std::vector<bpf_insn>> make_program(AllocatorCall call, std::span<const Operand> operands,
-                                           const ProgramMaps& maps) {
+                                           const ProgramMaps& maps,
+                                           const std::optional<FrameSource>& frames) {
   const size_t expected = call == AllocatorCall::kMalloc ? 4 : 1;
   if (operands.size() < expected) {
     return fail(Code::kUnsupported, "expected a probe with {} arguments, found {}", expected,
@@ -147,12 +216,14 @@ Result<std::vector<bpf_insn>> make_program(AllocatorCall call, std::span<const O
   Assembler code;
   code.move(kContext, BPF_REG_1);
   code.set_map(BPF_REG_1, maps.ring);
-  code.set(BPF_REG_2, sizeof(AllocatorEvent));
+  const bool has_frames = frames && call == AllocatorCall::kMalloc;
+  code.set(BPF_REG_2, sizeof(AllocatorEvent) + (has_frames ? sizeof(CopiedFrames) : 0));
   code.set(BPF_REG_3, 0);
   code.call(BPF_FUNC_ringbuf_reserve);
   const size_t full = code.jump_if(BPF_JEQ, BPF_REG_0, 0);
   code.move(kEvent, BPF_REG_0);
   const std::vector<size_t> failed = fill_event(code, call, operands.first(expected));
+  if (has_frames) copy_frames(code, *frames);
   code.move(BPF_REG_1, kEvent);
   // vram polls: to wake it for each event would cost the recorded thread an interrupt.
   code.set(BPF_REG_2, BPF_RB_NO_WAKEUP);

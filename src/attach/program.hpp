@@ -4,10 +4,14 @@
 #pragma once
 
 #include "attach/probes.hpp"
+#include "attach/python.hpp"
 #include "base/result.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <linux/bpf.h>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,15 +31,32 @@ struct AllocatorEvent {
 };
 static_assert(sizeof(AllocatorEvent) == 48);
 
+// What follows the event of a kMalloc if stacks were requested: innermost first.
+struct CopiedFrames {
+  uint64_t count = 0;
+  std::array<PythonFrame, kMaxPythonFrames> frames;
+};
+
+// How a program finds the calling thread's frames.
+struct FrameSource {
+  int threads = -1;  // BPF_MAP_TYPE_HASH: PythonThreads
+  FrameLayout layout;
+  // The pid namespace whose thread numbers the map has.
+  uint64_t namespace_device = 0;
+  uint64_t namespace_inode = 0;
+};
+
 struct ProgramMaps {
   int ring = -1;  // BPF_MAP_TYPE_RINGBUF
   int lost = -1;  // BPF_MAP_TYPE_ARRAY of one uint64_t: events for which there was no room
 };
 
 // `operands` are those of pytorch:malloc (address, device, size, stream) or pytorch:free (address).
-// kUnsupported: other arguments.
+// With `frames`, the stack of kMalloc is
+// copied, too. kUnsupported: other arguments.
 [[nodiscard]] Result<std::vector<bpf_insn>> make_program(AllocatorCall call,
                                                          std::span<const Operand> operands,
-                                                         const ProgramMaps& maps);
+                                                         const ProgramMaps& maps,
+                                                         const std::optional<FrameSource>& frames);
 
 }  // namespace vram::attach

@@ -105,7 +105,7 @@ TargetState Target::state() const {
   return now->stack_address == first_.stack_address ? TargetState::kRuns : TargetState::kReplaced;
 }
 
-Result<std::vector<ProbedLibrary>> Target::libraries(const std::string& provider) const {
+Result<std::vector<MappedFile>> Target::files() const {
   const auto maps = read_whole(folder_ + "/maps", kMaxMapsBytes);
   if (!maps) {
     return fail(Code::kIo,
@@ -113,7 +113,7 @@ Result<std::vector<ProbedLibrary>> Target::libraries(const std::string& provider
                 "CAP_SYS_PTRACE",
                 folder_, maps.error().message);
   }
-  std::vector<ProbedLibrary> found;
+  std::vector<MappedFile> files;
   std::set<std::string_view> seen;
   std::string_view rest = *maps;
   while (!rest.empty()) {
@@ -125,10 +125,22 @@ Result<std::vector<ProbedLibrary>> Target::libraries(const std::string& provider
     if (::access(path.c_str(), R_OK) != 0) path = folder_ + "/root" + std::string(mapping.path);
     struct stat status{};
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    auto probes = read_probes(path, provider);
+    uint64_t address = 0;
+    (void)std::from_chars(mapping.range.data(), mapping.range.data() + mapping.range.size(),
+                          address, 16);
+    files.push_back({std::move(path), std::string(mapping.path), address});
+  }
+  return files;
+}
+
+Result<std::vector<ProbedLibrary>> Target::libraries(const std::string& provider) const {
+  VRAM_TRY_ASSIGN(auto files, this->files());
+  std::vector<ProbedLibrary> found;
+  for (MappedFile& file : files) {
+    auto probes = read_probes(file.path, provider);
     if (!probes) return tl::unexpected(probes.error());
     if (!has_probe(*probes, "malloc") || !has_probe(*probes, "free")) continue;
-    found.push_back({std::move(path), std::string(mapping.path), std::move(*probes)});
+    found.push_back({std::move(file.path), std::move(file.name), std::move(*probes)});
   }
   if (found.empty()) {
     return fail(Code::kNotFound,
@@ -139,14 +151,21 @@ Result<std::vector<ProbedLibrary>> Target::libraries(const std::string& provider
   return found;
 }
 
+Result<Target::Namespace> Target::pid_namespace() const {
+  struct ::stat status{};
+  const std::string path = folder_ + "/ns/pid";
+  if (::stat(path.c_str(), &status) != 0)
+    return fail(Code::kIo, "cannot read {}: {}", path, std::strerror(errno));
+  return Namespace{status.st_dev, status.st_ino};
+}
+
 std::vector<record::Fact> Target::facts() const {
   constexpr auto kAbout = record::Fact::Kind::kAbout;
   std::vector<record::Fact> facts = {
       {kAbout, "process.pid", std::to_string(pid_)},
       {kAbout, "process.start_ticks", number_text(first_.start_ticks)}};
-  struct ::stat status{};
-  if (::stat((folder_ + "/ns/pid").c_str(), &status) == 0)
-    facts.push_back({kAbout, "process.pid_namespace", number_text(status.st_ino)});
+  if (const auto pids = pid_namespace())
+    facts.push_back({kAbout, "process.pid_namespace", number_text(pids->inode)});
   if (const auto command = read_whole(folder_ + "/cmdline", kMaxFileBytes))
     facts.push_back({kAbout, "process.command", command->c_str()});
   for (record::Fact& fact : record::facts_of_machine()) facts.push_back(std::move(fact));

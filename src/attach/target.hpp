@@ -22,6 +22,13 @@ struct ProbedLibrary {
   std::vector<Probe> probes;
 };
 
+// A file of which the process has mapped a part.
+struct MappedFile {
+  std::string path;      // leads to the mapped file, as ProbedLibrary::path
+  std::string name;      // as the process sees it
+  uint64_t address = 0;  // of its first mapped part
+};
+
 enum class TargetState : uint8_t {
   kRuns,
   kEnded,
@@ -34,9 +41,16 @@ class Target {
   // its files may not be read.
   [[nodiscard]] static Result<Target> open(uint32_t pid);
 
+  // Regular files, each once.
+  [[nodiscard]] Result<std::vector<MappedFile>> files() const;
   // kNotFound: none has the probes malloc and free of `provider`. Several: the process has loaded
   // several copies, or a library that contains another.
   [[nodiscard]] Result<std::vector<ProbedLibrary>> libraries(const std::string& provider) const;
+  struct Namespace {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+  };
+  [[nodiscard]] Result<Namespace> pid_namespace() const;
   [[nodiscard]] TargetState state() const;
   // Readable when the process has ended; -1 if the kernel is older than 5.3.
   [[nodiscard]] int descriptor() const { return process_.number(); }

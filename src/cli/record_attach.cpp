@@ -52,16 +52,18 @@ attach::AttachOptions options_of(uint32_t pid, const watch::RecordOrder& order,
 
 }  // namespace
 
-Result<int> record_by_attaching(uint32_t pid, const watch::RecordOrder& order, const Output& output,
-                                Console& console) {
+Result<int> record_by_attaching(uint32_t pid, const watch::RecordOrder& order, bool python_stacks,
+                                const Output& output, Console& console) {
   if (order.steps) {
     return fail(Code::kBadInput,
-                "process {} has no status page, and steps of a program without vram are unknown: "
+                "vram attaches to process {}, and steps of a program without vram are unknown: "
                 "use --seconds instead of --steps",
                 pid);
   }
   const ServiceSignals signals;
-  auto recording = attach::AttachedRecording::create(options_of(pid, order, output, signals));
+  attach::AttachOptions options = options_of(pid, order, output, signals);
+  options.python_stacks = python_stacks;
+  auto recording = attach::AttachedRecording::create(options);
   if (!recording && recording.error().code == Code::kIo) {
     console.error(recording.error().message);
     return kEnvironment;
