@@ -47,7 +47,6 @@ Result<> AttachedRecording::open_file() {
       {record::Fact::Kind::kAbout, "recorder", "PyTorch's USDT probes, vram " VRAM_VERSION});
   VRAM_TRY_ASSIGN(recording_, record::Recording::create({.path = options_.path,
                                                          .existing = options_.existing,
-                                                         .limit_bytes = options_.limit_bytes,
                                                          .describe = PythonProcess::describe,
                                                          .facts = std::move(facts)}));
   recording_->add(

@@ -23,7 +23,6 @@ struct AttachOptions {
   uint32_t pid = 0;
   std::string path;
   record::Existing existing = record::Existing::kReplaceOwn;
-  uint64_t limit_bytes = 0;  // of the file; 0: none
   bool python_stacks = false;
   std::optional<std::chrono::nanoseconds> duration = {};
   // Ends the recording when it is readable; -1: nothing does.

@@ -6,7 +6,9 @@ The kernel allows that to root only (CAP_BPF and CAP_PERFMON): without these rig
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -112,6 +114,68 @@ def test_signals_and_the_end_of_the_program_end_the_recording(program: subproces
             assert recorder.stdout.read().endswith(f"; {words}\n")
         assert recorder.returncode == 0
         assert report_of(path)["devices"]
+
+
+def test_replaced_files_and_several_copies_are_found(library: Path, tmp_path: Path) -> None:
+    """A library that was deleted since it was loaded, as by an upgrade, and a second copy of it."""
+    copies = [tmp_path / name / library.name for name in ("first", "second")]
+    for copy in copies:
+        copy.parent.mkdir()
+        shutil.copy(library, copy)
+    code = (
+        "import ctypes, sys, time\n"
+        "copies = [ctypes.CDLL(path) for path in sys.argv[1:]]\n"
+        "print('runs', flush=True)\n"
+        "while True:\n"
+        "    for at, copy in enumerate(copies):\n"
+        "        copy.probed_malloc(ctypes.c_uint64(4096 + at), 0, ctypes.c_uint64(1000 + at), ctypes.c_int64(0))\n"
+        "        copy.probed_free(ctypes.c_uint64(4096 + at))\n"
+        "        time.sleep(0.001)\n"
+    )
+    command = [sys.executable, "-c", code, *map(str, copies)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "runs\n"
+        copies[0].unlink()
+        try:
+            attached(program, tmp_path / "run.vtrace", "--seconds", "0.3")
+        finally:
+            program.kill()
+    assert {event["size_bytes"] for event in events_of(tmp_path / "run.vtrace")} == {1000, 1001}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_missing_rights_are_named(library: Path, tmp_path: Path) -> None:
+    user = 65534
+    tmp_path.chmod(0o777)
+    program_file, vram_file = tmp_path / "probed_program.py", tmp_path / "vram"
+    shutil.copy(FOLDER / "probed_program.py", program_file)
+    shutil.copy(BINARY, vram_file)
+    own = shutil.copy(library, tmp_path / library.name)
+    for folder in tmp_path.parents[:2]:
+        folder.chmod(0o755)
+    with subprocess.Popen(
+        [sys.executable, str(program_file), str(own)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        user=user,
+        extra_groups=[],
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "trains\n"
+        done = subprocess.run(
+            [str(vram_file), "record", "--pid", str(program.pid), "-o", str(tmp_path / "run.vtrace")],
+            capture_output=True,
+            text=True,
+            user=user,
+            extra_groups=[],
+            check=False,
+        )
+        program.kill()
+    assert done.returncode == 3
+    assert "requires root, or the capabilities CAP_BPF and CAP_PERFMON" in done.stderr
+    assert not (tmp_path / "run.vtrace").exists()
 
 
 def test_what_cannot_be_recorded_is_named(program: subprocess.Popen[str], tmp_path: Path) -> None:
