@@ -27,6 +27,7 @@ SCALARS = {
 LIMITS = {"UINT32_MAX": (1 << 32) - 1, "UINT64_MAX": (1 << 64) - 1}
 _HEAD = (
     '"""The functions, structs and constants of include/vram/*.h. Written by tools/prototypes.py; do not edit."""\n\n'
+    "# size: every function and struct of the headers\n\n"
 )
 
 

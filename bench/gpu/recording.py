@@ -25,8 +25,25 @@ from typing import Any
 
 # The ways of recording, by allocator.
 WAYS = {
-    "native": ["not recorded", "torch", "torch, Python stacks", "torch, all stacks", "vram", "vram, Python stacks"],
-    "pool": ["not recorded", "vram", "vram, Python stacks", "vram, watch", "vram, watch(depth=2)"],
+    "native": [
+        "not recorded",
+        "torch",
+        "torch, Python stacks",
+        "torch, all stacks",
+        "vram",
+        "vram, Python stacks",
+        "flight",
+        "flight, Python stacks",
+    ],
+    "pool": [
+        "not recorded",
+        "vram",
+        "vram, Python stacks",
+        "vram, watch",
+        "vram, watch(depth=2)",
+        "flight",
+        "flight, Python stacks",
+    ],
 }
 TOKENS, PAIRS = 32, 10_000
 Figures = dict[str, float]
@@ -45,6 +62,9 @@ def begin(torch: Any, recorder: str, folder: str, stack: ExitStack, model: Any) 
     import vram
 
     stacks = "python" if "Python" in recorder else None
+    if recorder.startswith("flight"):
+        stack.enter_context(vram.flight_recorder(folder, stacks=stacks))
+        return None
     recording = stack.enter_context(vram.record(Path(folder) / "run.vtrace", stacks=stacks))
     if "watch" in recorder:
         stack.enter_context(vram.watch(model, depth=2 if "depth" in recorder else None))

@@ -39,7 +39,8 @@ from vram.monitoring import (
     remove_sink,
 )
 from vram.planning import Checkpointed, CheckpointPlan, CheckpointRegion, checkpoint, plan_checkpoints
-from vram.recording import Recording, Scope, is_recording, record, scope, step
+from vram.recording import FlightRecorder, Recording, Scope, flight_recorder, is_recording, record, scope, step
+from vram.recording import start_from_environment as _start_flight_recorder
 from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
 from vram.reports import DeviceReport, Finding, Holder, Report, ReportPeak, ReportStep, ReportTable, load
 from vram.torch import Enabled, disable, enable, is_enabled
@@ -63,6 +64,7 @@ __all__ = [
     "DryRunPeak",
     "Enabled",
     "Finding",
+    "FlightRecorder",
     "Gpu",
     "GpuProcess",
     "Grade",
@@ -98,6 +100,7 @@ __all__ = [
     "enable",
     "find_batch_size",
     "find_cycles",
+    "flight_recorder",
     "is_enabled",
     "is_recording",
     "jax",
@@ -120,6 +123,7 @@ __all__ = [
     "watch",
 ]
 _publish(globals())
+_start_flight_recorder()
 
 
 def __getattr__(name: str) -> str:

@@ -1,5 +1,7 @@
 """The functions, structs and constants of include/vram/*.h. Written by tools/prototypes.py; do not edit."""
 
+# size: every function and struct of the headers
+
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -219,6 +221,21 @@ class Event(Structure):
     ]
 
 
+class FlightOptions(Structure):
+    """Struct ``vram_flight_options``."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("stacks", c_int),
+        ("max_files", c_uint32),
+        ("steps", c_uint64),
+        ("duration_ns", c_uint64),
+        ("max_bytes", c_uint64),
+        ("ignores_signals", c_uint32),
+        ("on_signal", c_int),
+    ]
+
+
 class ReportOptions(Structure):
     """Struct ``vram_report_options``."""
 
@@ -362,6 +379,11 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_capture_stack": (c_uint32, []),
     "vram_try_capture_stack": (c_uint32, []),
     "vram_python_ends": (None, []),
+    "vram_flight_start": (c_int, [c_char_p, POINTER(FlightOptions)]),
+    "vram_flight_stop": (c_int, []),
+    "vram_flight_is_on": (c_int, []),
+    "vram_flight_dump": (c_int, [c_char_p, c_size_t]),
+    "vram_flight_settle": (None, []),
     "vram_sampler_open": (c_int, [c_char_p, POINTER(c_void_p)]),
     "vram_sampler_missing": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "vram_sampler_close": (c_int, [c_void_p]),

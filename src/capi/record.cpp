@@ -1,6 +1,7 @@
 // The functions of record.h: arguments checked, answers turned into a status.
 #include "base/environment.hpp"
 #include "base/file.hpp"
+#include "capi/flight.hpp"
 #include "capi/last_error.hpp"
 #include "capi/registry.hpp"
 #include "record/process.hpp"
@@ -85,7 +86,8 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
 
 vram_status vram_record_start_as_told(void) {
   const std::string path = vram::trusted_environment("VRAM_RECORD");
-  if (path.empty() || Recorder::is_started()) return VRAM_OK;
+  if (Recorder::is_started()) return VRAM_OK;
+  if (path.empty()) return vram::capi::start_flight_as_told(stacks_variable());
   remove_earlier(vram::record::path_of_rank(path));
   vram_record_options options{};
   options.struct_bytes = sizeof options;

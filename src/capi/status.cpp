@@ -1,8 +1,7 @@
 // The functions of status.h about devices and processes: telemetry as plain C structs.
-#include "base/environment.hpp"
 #include "base/result.hpp"
-#include "base/spin_lock.hpp"
 #include "capi/last_error.hpp"
+#include "capi/open_board.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/rocm/rocm_extras.hpp"
@@ -15,9 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <pthread.h>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -170,6 +167,7 @@ vram_status vram_sampler_read_device(vram_sampler* sampler, uint32_t index, vram
 namespace {
 
 using vram::capi::last_error;
+using vram::capi::OpenBoard;
 using vram::record::Board;
 using vram::record::BoardDevice;
 using vram::record::BoardReading;
@@ -177,75 +175,6 @@ using vram::record::TrimRequest;
 
 static_assert(VRAM_BOARD_DEVICES == vram::record::kBoardDevices);
 static_assert(VRAM_UNKNOWN == vram::record::kBoardUnknown);
-
-// The page of this process. A Board is never destroyed: a thread may be posting on it while another
-// closes it, and in a fork it is the parent's.
-class OpenBoard {
- public:
-  static OpenBoard& get() {
-    static auto* const one = new OpenBoard;  // nor is this: threads may outlive main()
-    return *one;
-  }
-
-  [[nodiscard]] vram::Result<> open() {
-    const std::scoped_lock lock(lock_);
-    is_to_be_renewed_ = false;
-    if (board_.load(std::memory_order_relaxed) != nullptr) return {};
-    VRAM_TRY_ASSIGN(auto board, make());
-    if (!has_handlers_) {
-      has_handlers_ = true;
-      (void)pthread_atfork(nullptr, nullptr, [] { get().forget(); });
-      (void)std::atexit([] { get().close(); });
-    }
-    boards_.push_back(std::make_unique<Board>(std::move(board)));
-    board_.store(boards_.back().get(), std::memory_order_release);
-    return {};
-  }
-
-  void close() {
-    const std::scoped_lock lock(lock_);
-    is_to_be_renewed_ = false;
-    const Board* const board = board_.exchange(nullptr);
-    if (board == nullptr) return;
-    board->withdraw();
-    (void)vram::record::sweep_board(board->folder());  // forked children that ended meanwhile
-  }
-
-  // The one to post on; null: none.
-  Board* current() {
-    if (is_to_be_renewed_.load(std::memory_order_relaxed)) (void)open();
-    return board_.load(std::memory_order_acquire);
-  }
-
-  // Where pages of this user's processes lie.
-  static std::vector<std::string> folders() {
-    if (std::string named = vram::trusted_environment("VRAM_BOARD"); !named.empty()) return {named};
-    return {vram::record::board_folder_of(geteuid()),
-            vram::record::second_board_folder_of(geteuid())};
-  }
-
- private:
-  // In the first folder where it can be made; the error of the first one.
-  static vram::Result<Board> make() {
-    const std::vector<std::string> all = folders();
-    auto first = Board::open(all.front());
-    if (first || all.size() == 1) return first;
-    auto second = Board::open(all.back());
-    return second ? std::move(second) : std::move(first);
-  }
-
-  // In the child of a fork, which has this one thread.
-  void forget() {
-    lock_.unlock();  // the thread that held it does not exist in the child
-    if (board_.exchange(nullptr) != nullptr) is_to_be_renewed_ = true;
-  }
-
-  vram::SpinLock lock_;                         // of opening and closing
-  std::vector<std::unique_ptr<Board>> boards_;  // all that there ever were
-  std::atomic<Board*> board_{nullptr};
-  std::atomic<bool> is_to_be_renewed_{false};
-  bool has_handlers_ = false;
-};
 
 vram_status refuse(vram_status status, const std::string& why) {
   last_error() = why;

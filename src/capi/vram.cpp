@@ -136,7 +136,9 @@ vram_status vram_alloc(vram_pool* handle, size_t bytes, vram_stream stream, void
   const uint64_t address = pool->pool.allocate(bytes, as_number(stream));
   pool->tap.allocated(address, bytes, as_number(stream), stack);
   *block = as_pointer(address);
-  return *block != nullptr ? VRAM_OK : VRAM_OUT_OF_MEMORY;
+  if (*block != nullptr) return VRAM_OK;
+  vram::record::Recorder::settle();
+  return VRAM_OUT_OF_MEMORY;
 }
 
 vram_status vram_free(vram_pool* handle, void* block) {

@@ -40,14 +40,14 @@ const Manual& RecordCommand::manual() const {
       "record",
       "record a running process for some steps or seconds",
       "--pid N [--steps K | --seconds S] [--stacks python] -o FILE [--force] [--timeout TIME]",
-      "Asks a process of this user (root: of any user) through its status page to record its GPU "
-      "memory for K steps or S seconds, and writes the recording to FILE. Without --steps and "
-      "--seconds, a process with a flight recorder answers at once with what it has retained. A "
-      "process without a status page (vram.flight_recorder(), VRAM_FLIGHT, vram.Board(); "
-      "docs/flight-recorder.md) needs no preparation if it uses PyTorch for CUDA: vram attaches to "
-      "the probes of PyTorch's allocator, until S seconds have passed, Ctrl-C, or the end of the "
-      "process. That requires root, or CAP_BPF and CAP_PERFMON (docs/attach.md). To record a "
-      "program from its start, use vram run --record.",
+      "Asks the flight recorder of a process of this user (root: of any user) for a recording of "
+      "the next K steps or S seconds, preceded by what it has retained, and writes it to FILE. "
+      "Without --steps and --seconds, it answers at once. A process without a flight recorder "
+      "(vram.flight_recorder(), VRAM_FLIGHT, vram run --flight; docs/flight-recorder.md) needs no "
+      "preparation if it uses PyTorch for CUDA: vram attaches to the probes of PyTorch's "
+      "allocator, until S seconds have passed, Ctrl-C, or the end of the process. That requires "
+      "root, or CAP_BPF and CAP_PERFMON (docs/attach.md). To record a program from its start, use "
+      "vram run --record.",
       {{"vram record --pid 4711 --steps 3 -o run.vtrace", "the next three steps"},
        {"vram record --pid 4711 --seconds 10 -o run.vtrace", "the next ten seconds"},
        {"vram record --pid 4711 -o run.vtrace", "what its flight recorder has retained"},

@@ -54,6 +54,7 @@ class RunCommand final : public Command {
   bool pool_ = false;
   PoolSettings pool_settings_;
   RecordSettings record_;  // an empty path: no recording
+  std::string flight_;     // a folder; empty: no flight recorder
   bool force_ = false;
   bool dry_ = false;
   DrySettings dry_settings_;
@@ -64,7 +65,8 @@ const Manual& RunCommand::manual() const {
   static const Manual kManual = {
       "run",
       "run a program with vram's pool, record it, or predict its memory, without changing it",
-      "[--pool [--limit SIZE]] [--record FILE [--stacks KIND] [--force]] [--strict] | --dry [--gpu "
+      "[--pool [--limit SIZE]] [--record FILE | --flight DIR] [--stacks KIND] [--force] [--strict] "
+      "| --dry [--gpu "
       "GPU] [--steps N] [--json] [--output FILE] -- CMD...",
       "Runs CMD, unchanged. --pool makes PyTorch and CuPy use vram's pool as soon as they are "
       "imported. --record writes GPU memory events to FILE: those of vram's pool and of PyTorch's "
@@ -77,6 +79,8 @@ const Manual& RunCommand::manual() const {
       "program runs without vram; with --strict, vram exits with code 3 instead, or a process of "
       "CMD does when it imports a framework. With python -I, -E or -S, which ignore PYTHONPATH, "
       "there is no pool and only the driver's calls are recorded; --strict rejects such a CMD. "
+      "--flight lets a Python program's flight recorder write to DIR when a request for memory "
+      "fails, at a crash or SIGTERM, and for vram record (docs/flight-recorder.md). "
       "--dry runs a Python script on tensors without memory, stops it after two steps of its "
       "optimizer, and predicts its memory and whether it fits on a GPU, on a machine without one "
       "(docs/dry-run.md). Exit codes: 0 it fits, 1 it may not or the script failed, 2 a dry run "
@@ -107,6 +111,8 @@ std::vector<Option> RunCommand::options() {
       {"--limit", "SIZE", "maximum memory that the pool reserves on each device: 20GiB",
        value(pool_settings_.limit_bytes, parse_limit)},
       {"--record", "FILE", "record GPU memory events to this file", file(&record_.path)},
+      {"--flight", "DIR", "run a flight recorder that writes its files to this folder",
+       file(&flight_)},
       {"--stacks", "KIND", "also record the stack of each allocation: python or native",
        choice<std::string>(record_.stacks, {{"python", "python"}, {"native", "native"}})},
       {"--record-limit", "SIZE",
@@ -137,8 +143,18 @@ Result<StartupSettings> RunCommand::settings() const {
     settings.record = record_;
     settings.record->path = std::filesystem::absolute(record_.path).string();
     settings.record->replace = replace_for(force_);
-  } else if (!record_.stacks.empty() || record_.limit_bytes || force_) {
-    return fail(Code::kBadInput, "--stacks, --record-limit and --force require --record");
+  } else if (record_.limit_bytes || force_) {
+    return fail(Code::kBadInput, "--record-limit and --force require --record");
+  }
+  if (!flight_.empty()) {
+    if (settings.record) {
+      return fail(Code::kBadInput,
+                  "--flight and --record exclude each other: a recording has all that a flight "
+                  "recorder retains");
+    }
+    settings.flight = {std::filesystem::absolute(flight_).string(), record_.stacks};
+  } else if (!settings.record && !record_.stacks.empty()) {
+    return fail(Code::kBadInput, "--stacks requires --record or --flight");
   }
   return settings;
 }
@@ -220,8 +236,9 @@ Result<> free_name(const StartupSettings& settings, const Console& console) {
 
 Result<int> RunCommand::run_dry() const {
   VRAM_TRY_ASSIGN(auto settings, this->settings());
-  if (settings.pool || settings.record || settings.is_strict) {
-    return fail(Code::kBadInput, "--dry cannot be combined with --pool, --record or --strict");
+  if (settings.pool || settings.record || settings.flight || settings.is_strict) {
+    return fail(Code::kBadInput,
+                "--dry cannot be combined with --pool, --record, --flight or --strict");
   }
   settings.is_dry = true;
   VRAM_TRY_ASSIGN(const auto command, dry_command(command_, dry_settings_.words()));
@@ -236,9 +253,9 @@ Result<int> RunCommand::run(Console& console) {
   if (!dry_settings_.words().empty()) {
     return fail(Code::kBadInput, "--gpu, --steps, --json and --output require --dry");
   }
-  if (!pool_ && record_.path.empty()) {
+  if (!pool_ && record_.path.empty() && flight_.empty()) {
     return fail(Code::kBadInput,
-                "expected --pool, --record or --dry before '{}': vram run --pool -- {}",
+                "expected --pool, --record, --flight or --dry before '{}': vram run --pool -- {}",
                 command_.front(), fmt::join(command_, " "));
   }
   VRAM_TRY_ASSIGN(const auto settings, this->settings());

@@ -1,4 +1,4 @@
-// Recording a process that knows nothing of vram: one without a status page.
+// Recording a process that knows nothing of vram: one without a flight recorder.
 #pragma once
 
 #include "base/result.hpp"

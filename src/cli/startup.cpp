@@ -240,6 +240,11 @@ std::vector<std::pair<std::string, std::string>> startup_environment(
     if (const auto& limit = settings.record->limit_bytes)
       changes.emplace_back("VRAM_RECORD_LIMIT", fmt::format("{}", *limit));
   }
+  if (settings.flight) {
+    changes.emplace_back("VRAM_FLIGHT", settings.flight->folder);
+    if (!settings.flight->stacks.empty())
+      changes.emplace_back("VRAM_FLIGHT_STACKS", settings.flight->stacks);
+  }
   if (settings.is_dry) {
     changes.emplace_back("VRAM_DRY", "1");
     changes.emplace_back("VRAM_PROGRAM", program_path().string());

@@ -26,6 +26,11 @@ struct RecordSettings {
   std::optional<uint64_t> limit_bytes;
 };
 
+struct FlightSettings {
+  std::string folder;  // absolute
+  std::string stacks;  // empty: the default
+};
+
 struct CurrentEnvironment {
   std::string startup_folder;
   std::string tap_library;
@@ -36,8 +41,9 @@ struct CurrentEnvironment {
 struct StartupSettings {
   std::optional<PoolSettings> pool;
   std::optional<RecordSettings> record;
-  bool is_dry = false;     // the program is `python -m vram.dry`
-  bool is_strict = false;  // what can't be set up ends the program
+  std::optional<FlightSettings> flight;  // not with a recording
+  bool is_dry = false;                   // the program is `python -m vram.dry`
+  bool is_strict = false;                // what can't be set up ends the program
 };
 
 // The folder: VRAM_STARTUP's, or the one of the package that was installed with this program.

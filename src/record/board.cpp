@@ -159,6 +159,10 @@ std::optional<TrimRequest> Board::request(BoardSlot which) const {
   return is_another ? std::nullopt : std::optional(request);
 }
 
+void Board::set_records(bool records) {
+  Word(page_->records).store(records ? 1 : 0, std::memory_order_relaxed);
+}
+
 void Board::answer(const TrimRequest& request, uint64_t bytes, BoardSlot which) {
   Word(slot(which).answer_bytes).store(bytes, std::memory_order_relaxed);
   Word(slot(which).answered).store(request.number, std::memory_order_release);

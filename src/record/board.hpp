@@ -56,6 +56,8 @@ class Board {
   bool post(const BoardPosting& posting) noexcept;
   // The newest request that was not answered.
   [[nodiscard]] std::optional<TrimRequest> request(BoardSlot slot = BoardSlot::kTrim) const;
+  // States whether requests to record are answered.
+  void set_records(bool records);
   // kBoardUnknown: the released amount is unknown.
   void answer(const TrimRequest& request, uint64_t bytes, BoardSlot slot = BoardSlot::kTrim);
 

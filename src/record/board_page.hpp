@@ -82,7 +82,8 @@ struct BoardPage {
   char unused_figures[2072] = {};  // for figures to come
   BoardRequest request;            // to release memory
   BoardRequest recording;          // to record
-  char unused_requests[928] = {};
+  uint64_t records = 0;            // 1: a flight recorder answers requests to record
+  char unused_requests[920] = {};
 };
 static_assert(offsetof(BoardPage, sequence) == 256);
 static_assert(offsetof(BoardPage, request) == 3072);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <unistd.h>
 #include <utility>
 
@@ -40,9 +41,8 @@ void Flusher::guard(const Work& work) {
   }
 }
 
-Result<std::shared_ptr<Flusher>> Flusher::start(RecordingOptions options, bool is_lazy,
-                                                void (*on_failure)()) {
-  std::shared_ptr<Flusher> flusher(new Flusher(std::move(options), is_lazy, on_failure));
+Result<std::shared_ptr<Flusher>> Flusher::start(FlusherOptions options, void (*on_failure)()) {
+  std::shared_ptr<Flusher> flusher(new Flusher(std::move(options), on_failure));
   VRAM_TRY_ASSIGN(auto thread, start_background_thread([flusher] { flusher->run(); }));
   flusher->thread_ = std::move(thread);
   std::unique_lock guard(flusher->lock_);
@@ -95,18 +95,27 @@ Result<> Flusher::abandon() {
 }
 
 Result<> Flusher::make_file() {
-  const std::string path = options_.path;
-  auto made = Recording::create(options_);
+  RecordingOptions& options = options_.recording;
+  if (options_.flight) {
+    VRAM_TRY_ASSIGN(auto window, FlightWindow::create(options, *options_.flight));
+    flight_ = window.get();
+    recording_ = std::move(window);
+    const std::lock_guard guard(lock_);
+    path_ = options.path;
+    return {};
+  }
+  const std::string path = options.path;
+  auto made = Recording::create(options);
   const auto is_taken = [&] { return !made && made.error().code == Code::kBadInput; };
-  for (int i = 1; is_lazy_ && is_taken() && i <= kMaxNames; ++i) {
+  for (int i = 1; options_.is_lazy && is_taken() && i <= kMaxNames; ++i) {
     const std::string pid = std::to_string(getpid());
-    options_.path = path_with(path, i == 1 ? pid : fmt::format("{}-{}", pid, i));
-    made = Recording::create(options_);
+    options.path = path_with(path, i == 1 ? pid : fmt::format("{}-{}", pid, i));
+    made = Recording::create(options);
   }
   if (!made) return tl::unexpected(made.error());
   recording_ = std::move(*made);
   const std::lock_guard guard(lock_);
-  path_ = options_.path;
+  path_ = options.path;
   return {};
 }
 
@@ -128,7 +137,7 @@ RecordCounts Flusher::counts() const {
 }
 
 void Flusher::run() {
-  if (!is_lazy_) guard([this] { keep_failure(make_file()); });
+  if (!options_.is_lazy) guard([this] { keep_failure(make_file()); });
   if (failure_) return enter(Phase::kEnded);
   enter(Phase::kOpen);
   {
@@ -136,6 +145,7 @@ void Flusher::run() {
     changed_.wait(guard, [this] { return phase_ != Phase::kOpen; });
   }
   moved_ = Clock::now();
+  if (options_.flight) DumpSignals::note_flusher();
   go_on_until_stopped();
   write_last();
   if (!is_abandoned_) enter(Phase::kEnded);
@@ -150,7 +160,9 @@ void Flusher::go_on_until_stopped() {
     skip_if_stuck(collect(), kMaxWaitForRecord);
     const bool is_time = Clock::now() - flushed >= kFlushEvery;
     if (is_time) flushed = Clock::now();
+    if (is_time && flight_ != nullptr) DumpSignals::keep_installed();
     write(is_time);
+    if (flight_ != nullptr) dump_if_requested();
     traffic().note_progress();
     traffic().note_cycle(Clock::now() - std::exchange(cycle, Clock::now()));
   }
@@ -168,10 +180,59 @@ void Flusher::write_last() {
   }
   if (is_abandoned_) return;
   write(true);
+  if (flight_ != nullptr) dump_if_requested();
   if (recording_ == nullptr || is_abandoned_) return;
   if (!failure_) guard([this] { keep_failure(recording_->finish()); });
   bytes_ = recording_->written_bytes();
   recording_.reset();
+  flight_ = nullptr;
+}
+
+// Those that were put before the request, whichever thread put them.
+void Flusher::collect_until_now() {
+  const uint64_t end = traffic().numbers.counted();
+  const auto deadline = Clock::now() + kMaxWaitForLast;
+  while (next_ < end && Clock::now() < deadline && !failure_) {
+    const bool has_moved = collect();
+    write(false);
+    if (!has_moved) std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+// A dump that fails, as on a full disk, ends no recording.
+void Flusher::dump_if_requested() {
+  const auto taken = dumps().take();
+  const std::string wanted =
+      options_.page.wanted != nullptr ? options_.page.wanted() : std::string();
+  if (!taken && wanted.empty()) return;
+  collect_until_now();
+  const auto dump = [&](DumpReason reason, const std::string& to) {
+    Result<std::string> done = fail(Code::kIo, "out of memory");
+    try {
+      done = failure_ ? tl::unexpected(*failure_) : flight_->dump(reason, to);
+    } catch (const std::exception& error) {
+      done = fail(Code::kIo, "{}", error.what());
+    }
+    return done;
+  };
+  if (!wanted.empty()) {
+    const auto done = dump(DumpReason::kRequest, wanted);
+    std::error_code error;
+    const uint64_t bytes = done ? std::filesystem::file_size(*done, error) : 0;
+    options_.page.answer(done && !error ? std::optional(bytes) : std::nullopt);
+  }
+  if (!taken) return;
+  auto done = dump(taken->reason, "");
+  {
+    const std::lock_guard guard(lock_);
+    last_dump_ = std::move(done);
+  }
+  dumps().finish(taken->ticket);
+}
+
+std::optional<Result<std::string>> Flusher::last_dump() {
+  const std::lock_guard guard(lock_);
+  return last_dump_;
 }
 
 // Each ring is in order, and every number is in one of them, or about to be.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "record/file/flight.hpp"
 #include "record/file/recording.hpp"
 
 #include <atomic>
@@ -27,6 +28,21 @@ struct RecordCounts {
   uint64_t lost = 0;
 };
 
+// What a flight recorder's flusher asks its process's status page, every 20 ms.
+struct FlightPage {
+  // The file that is to be written now; "": none.
+  std::string (*wanted)() = nullptr;
+  // Its size; nothing: it could not be written.
+  void (*answer)(std::optional<uint64_t> bytes) = nullptr;
+};
+
+struct FlusherOptions {
+  RecordingOptions recording;
+  bool is_lazy = false;
+  std::optional<FlightOptions> flight;  // its window, and no recording
+  FlightPage page;
+};
+
 class Flusher : public std::enable_shared_from_this<Flusher> {
  public:
   // stop() gives up if the disk accepts nothing for this long.
@@ -35,8 +51,8 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   // Starts the thread. The file exists, unless is_lazy: then it is created for the first record.
   // kIo: it cannot be created, or no thread can be started. on_failure is called once, in the
   // thread, as soon as writing fails; not after stop().
-  [[nodiscard]] static Result<std::shared_ptr<Flusher>> start(RecordingOptions options,
-                                                              bool is_lazy, void (*on_failure)());
+  [[nodiscard]] static Result<std::shared_ptr<Flusher>> start(FlusherOptions options,
+                                                              void (*on_failure)());
   Flusher(const Flusher&) = delete;
   Flusher& operator=(const Flusher&) = delete;
   ~Flusher() = default;
@@ -52,12 +68,14 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   [[nodiscard]] uint64_t file_bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // "" until the file is made.
   [[nodiscard]] std::string path();
+  // The file of the last dump, or why it failed; nothing before the first.
+  [[nodiscard]] std::optional<Result<std::string>> last_dump();
 
  private:
   enum class Phase : uint8_t { kOpening, kOpen, kRunning, kStopping, kEnded };
 
-  Flusher(RecordingOptions options, bool is_lazy, void (*on_failure)())
-      : options_(std::move(options)), is_lazy_(is_lazy), on_failure_(on_failure) {}
+  Flusher(FlusherOptions options, void (*on_failure)())
+      : options_(std::move(options)), on_failure_(on_failure) {}
   void run();
   void go_on_until_stopped();
   void write_last();
@@ -72,6 +90,9 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   void write(bool is_time_to_flush);
   void add_facts();
   void flush();
+  // Writes the files that are requested of a flight recorder, with all records up to now.
+  void dump_if_requested();
+  void collect_until_now();
   template <typename Work>
   void guard(const Work& work);
   [[nodiscard]] Result<> make_file();
@@ -79,8 +100,7 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   [[nodiscard]] Result<> abandon();
   void enter(Phase phase);
 
-  RecordingOptions options_;
-  bool is_lazy_;
+  FlusherOptions options_;
   void (*on_failure_)();
   uint64_t next_ = 0;  // the number of the record that comes next
   uint64_t end_ = 0;   // while stopping
@@ -89,13 +109,15 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   std::chrono::steady_clock::time_point moved_;
   std::vector<Record> batch_;
   uint64_t added_ = 0;  // to recording_
-  std::unique_ptr<Recording> recording_;
-  std::optional<Error> failure_;  // the first one; nothing is written afterwards
+  std::unique_ptr<RecordOutput> recording_;
+  FlightWindow* flight_ = nullptr;  // recording_, if it is one
+  std::optional<Error> failure_;    // the first one; nothing is written afterwards
 
-  std::mutex lock_;  // of the three below
+  std::mutex lock_;  // of the four below
   std::condition_variable changed_;
   std::vector<Fact> new_facts_;
   std::string path_;
+  std::optional<Result<std::string>> last_dump_;
 
   std::atomic<Phase> phase_{Phase::kOpening};  // changed with the lock held
   // No records may be taken from the rings any more.

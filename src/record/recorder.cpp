@@ -43,6 +43,7 @@ struct State {
   std::atomic<int64_t> clock_offset_ns{0};
   std::atomic<int64_t> stated_ns{0};  // 0: the clock's time counts
   std::atomic<uint64_t> step{0};
+  std::atomic<bool> is_flight{false};
 };
 
 State& state() {
@@ -73,12 +74,15 @@ Existing existing_for(const RecorderOptions& options) {
 Result<> start_flusher() {
   RecorderOptions& options = state().options;
   if (std::exchange(state().is_child, false)) renew_facts(options.facts);
-  VRAM_TRY_ASSIGN(auto flusher, Flusher::start({.path = options.path,
-                                                .existing = existing_for(options),
-                                                .limit_bytes = options.limit_bytes,
-                                                .describe = &describe_frame,
-                                                .facts = options.facts},
-                                               options.is_lazy, &Recorder::switch_off));
+  VRAM_TRY_ASSIGN(auto flusher, Flusher::start({.recording = {.path = options.path,
+                                                              .existing = existing_for(options),
+                                                              .limit_bytes = options.limit_bytes,
+                                                              .describe = &describe_frame,
+                                                              .facts = options.facts},
+                                                .is_lazy = options.is_lazy,
+                                                .flight = options.flight,
+                                                .page = options.page},
+                                               &Recorder::switch_off));
   state().flusher = std::move(flusher);
   return {};
 }
@@ -111,6 +115,9 @@ RecorderCounts count() {
   const RecordCounts records = flusher->counts();
   return {flusher->events(), records.written, records.lost, flusher->file_bytes()};
 }
+
+// Of the dump for the last request of this thread that failed; 0: none.
+constinit thread_local uint64_t ticket_of_oom = 0;
 
 // Where every thread that changes the process's tables stands still.
 std::array<std::mutex*, 3> locks_of_tables() {
@@ -157,6 +164,8 @@ namespace {
 void Recorder::begin_child(bool is_whole) {
   FileSink::close_all_in_child();
   traffic().begin_child();
+  dumps().drop_all();
+  state().is_flight = false;
   Rings::forget_other_threads();
   ScopeStack::forget_other_threads();
   const bool goes_on = is_whole && is_on() && state().options.is_lazy;
@@ -185,6 +194,8 @@ Result<> Recorder::start(const RecorderOptions& options) {
   NativeStacks::prepare();
   PythonStacks::prepare();
   state().options = options;
+  stores().set_limited(options.flight.has_value());
+  dumps().drop_all();
   state().is_child = false;
   state().failure.reset();
   state().step.store(0);
@@ -200,6 +211,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   state().phase = options.is_lazy ? Phase::kAsleep : Phase::kRunning;
   state().first_number = traffic().numbers.open();
   state().is_started = true;
+  state().is_flight = options.flight.has_value();
   has_recording.store(true, std::memory_order_release);
   if (!options.is_lazy) state().flusher->begin(state().first_number);
   return {};
@@ -209,6 +221,7 @@ Result<> Recorder::stop() {
   const std::lock_guard guard(state().lock);
   if (!std::exchange(state().is_started, false)) return {};
   has_recording.store(false);
+  state().is_flight = false;
   (void)traffic().given_up.close();
   const uint64_t end = traffic().numbers.close();
   Result<> done;
@@ -217,6 +230,7 @@ Result<> Recorder::stop() {
   state().counts = count();
   if (state().flusher != nullptr) state().path = state().flusher->path();
   state().flusher.reset();
+  dumps().drop_all();
   return done;
 }
 
@@ -276,7 +290,38 @@ bool Recorder::put(Record& record) {
   *place = record;
   turn.ring()->publish();
   if (turn.ring()->is_filling()) traffic().flush_soon();
+  if (record.op == Op::kOom && state().is_flight.load(std::memory_order_relaxed)) {
+    ticket_of_oom = dumps().request(DumpReason::kOom);
+    traffic().flush_soon();
+  }
   return true;
+}
+
+void Recorder::settle() {
+  if (ticket_of_oom == 0) return;
+  (void)dumps().wait(std::exchange(ticket_of_oom, 0), kMaxDumpTime);
+}
+
+bool Recorder::is_flight() { return state().is_flight.load(); }
+
+uint64_t Recorder::steps() { return state().step.load(std::memory_order_relaxed); }
+
+Result<std::string> Recorder::dump(std::chrono::milliseconds timeout) {
+  std::shared_ptr<Flusher> flusher;
+  {
+    const std::lock_guard guard(state().lock);
+    if (!state().is_started || !state().is_flight)
+      return fail(Code::kBadInput, "no flight recorder runs in this process");
+    flusher = state().flusher;
+  }
+  const uint64_t ticket = dumps().request(DumpReason::kRequest);
+  traffic().flush_soon();
+  if (!dumps().wait(ticket, timeout))
+    return fail(Code::kIo, "the flight recorder has written no file within {} s",
+                timeout.count() / 1000);
+  const auto last = flusher->last_dump();
+  if (!last) return fail(Code::kIo, "the flight recorder ended before it wrote the file");
+  return *last;
 }
 
 void Recorder::scope_begin(std::string_view name) {

@@ -17,6 +17,8 @@
 
 #include "base/file.hpp"
 #include "base/result.hpp"
+#include "record/dumps.hpp"
+#include "record/flusher.hpp"
 #include "record/process.hpp"
 #include "record/record.hpp"
 #include "record/stores.hpp"
@@ -44,6 +46,9 @@ struct RecorderOptions {
   // If not lazy: replaces an existing file even if it is no recording.
   Replace replace = Replace::kOwn;
   std::vector<Fact> facts = {};
+  // A flight recorder, which retains the last steps and writes files on request. Not lazy.
+  std::optional<FlightOptions> flight = {};
+  FlightPage page = {};
 };
 
 struct RecorderCounts {
@@ -71,6 +76,17 @@ class Recorder {
   // Copies the path of the file, if it exists, as far as it fits, with a final 0. Returns its
   // length.
   static size_t copy_path(std::span<char> room);
+
+  // Of a flight recorder: writes what is retained to a file and returns its path. kBadInput: none
+  // runs. kIo: the file could not be written, or not in `timeout`.
+  [[nodiscard]] static Result<std::string> dump(std::chrono::milliseconds timeout);
+  [[nodiscard]] static bool is_flight();
+  // If a request for memory of this thread has failed, a flight recorder writes a file: waits for
+  // it. Call it without an allocator's lock, before the program learns of the failure.
+  static void settle();
+  static constexpr std::chrono::milliseconds kMaxDumpTime{3000};
+  // How many steps have begun.
+  [[nodiscard]] static uint64_t steps();
 
   // States that allocators report what they take from the driver; the driver's calls need not be
   // recorded.

@@ -5,6 +5,7 @@
 
 #include "record/record.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -22,10 +23,15 @@ class TextStore {
   TextStore();
   [[nodiscard]] TextId intern(std::string_view text);
   [[nodiscard]] std::string text(TextId id);
+  // Its place, which never changes.
+  [[nodiscard]] const std::string* stable(TextId id);
   // For a fork.
   [[nodiscard]] std::mutex& lock() { return lock_; }
+  void set_max_bytes(size_t max_bytes) { max_bytes_ = max_bytes; }
 
  private:
+  std::atomic<size_t> max_bytes_{SIZE_MAX};
+  size_t bytes_ = 0;
   std::mutex lock_;
   std::deque<std::string> texts_;  // never move: views into them are keys
   std::unordered_map<std::string_view, TextId> ids_;
@@ -48,6 +54,10 @@ class StackStore {
   [[nodiscard]] std::vector<FrameNumber> frames(StackId id);
   // For a fork.
   [[nodiscard]] std::mutex& lock() { return lock_; }
+  void set_limits(size_t max_stacks, size_t max_frames) {
+    max_stacks_ = max_stacks;
+    max_frames_ = max_frames;
+  }
 
  private:
   struct Place {
@@ -57,6 +67,8 @@ class StackStore {
   [[nodiscard]] bool equals(StackId id, std::span<const FrameNumber> frames) const;
   void grow();
 
+  std::atomic<size_t> max_stacks_{SIZE_MAX};
+  std::atomic<size_t> max_frames_{SIZE_MAX};
   std::mutex lock_;
   std::vector<FrameNumber> frames_;
   std::vector<Place> stacks_;
@@ -67,6 +79,10 @@ class StackStore {
 struct Stores {
   TextStore texts;
   StackStore stacks;
+
+  // For a flight recorder, whose memory is bounded: what is new beyond a limit gets number 0, as
+  // if it were unknown.
+  void set_limited(bool is_limited);
 };
 
 // Those of this process.

@@ -4,6 +4,7 @@
 #include "record/stores.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <string>
 #include <thread>
@@ -74,6 +75,13 @@ struct Open {
   std::array<TextId, ScopeStack::kMaxNestedScopes> names{};
   uint32_t depth = 0;
   bool is_leader = false;
+  // Scopes that this thread has opened lately: most are opened again, in the same place.
+  struct Met {
+    TextId parent = 0;
+    const std::string* name = nullptr;
+    ScopeStack::Opened opened;
+  };
+  std::array<Met, 256> met{};
 
   Open() = default;
   Open(const Open&) = delete;
@@ -105,20 +113,32 @@ void notify_followers(const Open& own) {
   leaders_path.store(own.depth > 0 ? path_of_this_thread() : 0, std::memory_order_relaxed);
 }
 
+ScopeStack::Opened opened_in(TextId parent, std::string_view name, Open& own) {
+  const size_t hash = std::hash<std::string_view>{}(name) + parent * size_t{0x9e3779b9};
+  Open::Met& met = own.met[hash % own.met.size()];
+  if (met.name != nullptr && met.parent == parent && *met.name == name) return met.opened;
+  TextStore& texts = stores().texts;
+  std::string path = texts.text(parent);
+  if (!path.empty()) path += '/';
+  const ScopeStack::Opened opened{.path = texts.intern(path.append(name)),
+                                  .name = texts.intern(name)};
+  // Number 0 is of a text that had no room, and may have some later.
+  if (opened.path != 0 && opened.name != 0) met = {parent, texts.stable(opened.name), opened};
+  return opened;
+}
+
 }  // namespace
 
 ScopeStack::Opened ScopeStack::open(std::string_view name) {
   Open* const own = open_scopes.get();
   if (own == nullptr) return {};
   if (!has_leader.load(std::memory_order_relaxed)) own->is_leader = !has_leader.exchange(true);
-  TextStore& texts = stores().texts;
-  Opened opened{.name = texts.intern(name)};
+  Opened opened = opened_in(path_of_this_thread(), name, *own);
   if (own->depth < kMaxNestedScopes) {
-    std::string path = texts.text(path_of_this_thread());
-    if (!path.empty()) path += '/';
-    opened.path = texts.intern(path.append(name));
     own->paths[own->depth] = opened.path;
     own->names[own->depth] = opened.name;
+  } else {
+    opened.path = 0;
   }
   ++own->depth;
   notify_followers(*own);

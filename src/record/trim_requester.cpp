@@ -56,6 +56,10 @@ Result<TrimRequester> TrimRequester::start(const std::string& folder, uint32_t p
                                            const TrimTarget& target, BoardSlot slot) {
   VRAM_TRY_ASSIGN(auto page, PageFile::open(folder, pid, PageFile::Access::kReadAndWrite));
   VRAM_TRY(check(folder, page));
+  uint64_t records = 0;
+  if (slot == BoardSlot::kRecord &&
+      (!page.read_at(&records, sizeof records, offsetof(BoardPage, records)) || records == 0))
+    return fail(Code::kNotFound, "process {} has no flight recorder", pid);
   TrimRequester requester(std::move(page), target, slot);
   requester.poll();
   return requester;

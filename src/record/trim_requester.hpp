@@ -38,7 +38,8 @@ class TrimRequester {
  public:
   // kNotFound, kBadInput, kUnsupported: as PageFile::open; also kBadInput: the folder or the page
   // is open to others or has a second name, or the page is not its owner's; kNotFound: the owner is
-  // dead; kUnsupported: it is in another pid namespace, and must be asked from there.
+  // dead, or records nothing on request; kUnsupported: it is in another pid namespace, and must be
+  // asked from there.
   [[nodiscard]] static Result<TrimRequester> start(const std::string& folder, uint32_t pid,
                                                    const TrimTarget& target,
                                                    BoardSlot slot = BoardSlot::kTrim);

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
+#include <vram/flight.h>
 #include <vram/record.h>
 #include <vram/vram.h>
 
@@ -17,6 +18,7 @@ struct Library {
   decltype(&vram_record_start_as_told) start = nullptr;
   decltype(&vram_is_recording) is_recording = nullptr;
   decltype(&vram_record_event) event = nullptr;
+  decltype(&vram_flight_settle) settle = nullptr;
   decltype(&vram_try_capture_stack) stack = nullptr;
   decltype(&vram_record_is_claimed) is_claimed = nullptr;
   decltype(&vram_last_error) last_error = nullptr;
@@ -63,6 +65,7 @@ void open_library() {
   if (handle == nullptr || !look_up(handle, "vram_record_start_as_told", &found.start) ||
       !look_up(handle, "vram_is_recording", &found.is_recording) ||
       !look_up(handle, "vram_record_event", &found.event) ||
+      !look_up(handle, "vram_flight_settle", &found.settle) ||
       !look_up(handle, "vram_try_capture_stack", &found.stack) ||
       !look_up(handle, "vram_record_is_claimed", &found.is_claimed) ||
       !look_up(handle, "vram_last_error", &found.last_error)) {
@@ -93,6 +96,7 @@ void write_event(Kind kind, Device device, DevicePointer address, size_t bytes, 
   const vram_event event = {
       static_cast<vram_event_kind>(kind), device, address, bytes, stream, stack};
   library.event(&event);
+  if (kind == Kind::kOom) library.settle();
 }
 
 }  // namespace vram::tap

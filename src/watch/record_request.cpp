@@ -53,8 +53,8 @@ Result<std::string> request_recording(const std::vector<std::string>& folders, u
       return answer_of(folder, pid, requester);
     case TrimState::kAsked:
       return fail(Code::kIo,
-                  "process {} has not answered within {} s: it begins steps (vram.step()) too "
-                  "seldom, or none; name a longer --timeout",
+                  "process {} has not answered within {} s: it begins steps (vram.step()) "
+                  "too seldom, or none; name a longer --timeout",
                   pid, timeout_ns / kSecondNs);
     case TrimState::kQueued:
       return fail(Code::kIo, "process {} was answering another request for {} s: try again", pid,

@@ -19,7 +19,8 @@ struct RecordOrder {
 };
 
 // Returns the path of the complete recording; the caller removes it. Waits at most timeout_ns.
-// kNotFound: none of the folders has a page of that process. kBadInput, kUnsupported: it cannot be
+// kNotFound: none of the folders has a page of that process, or it has no flight
+// recorder. kBadInput, kUnsupported: it cannot be
 // asked. kIo: it did not answer, ended, or could not record; the message has the reason.
 [[nodiscard]] Result<std::string> request_recording(const std::vector<std::string>& folders,
                                                     uint32_t pid, const RecordOrder& order,

@@ -8,6 +8,7 @@
 #include <map>
 #include <unistd.h>
 #include <utility>
+#include <vram/flight.h>
 #include <vram/record.h>
 
 namespace {
@@ -230,6 +231,7 @@ vram_status vram_reset_sums(vram_pool*) { return note("reset sums"), VRAM_OK; }
 
 // The recorder: events and settings as text.
 int vram_is_recording(void) { return stand_in::vram().is_recording ? 1 : 0; }
+void vram_flight_settle(void) {}
 uint32_t vram_try_capture_stack(void) {
   note("capture");
   return ++stand_in::vram().stacks;

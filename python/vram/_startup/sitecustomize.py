@@ -112,6 +112,13 @@ def _record() -> None:
         _fail("is not recorded", error)
 
 
+def _fly() -> None:
+    try:
+        _load_vram().recording.attach_flight_recorder()  # importing the package starts it
+    except Exception as error:
+        _fail("has no flight recorder", error)
+
+
 def _finish(recording: ModuleType, is_first: bool) -> None:
     """Finish at the end of the process; the program's first process reports that it had nothing to record."""
     try:
@@ -171,6 +178,8 @@ def _begin(framework: str) -> None:
             _fail_for_others()  # else it may import one of those later: _check_at_exit()
     if "VRAM_RECORD" in os.environ:
         _record()
+    elif "VRAM_FLIGHT" in os.environ:
+        _fly()
 
 
 class _ThenBegin(Loader):
@@ -220,7 +229,7 @@ def _run_the_users_own() -> None:
     spec.loader.exec_module(module)
 
 
-if os.environ.get("VRAM_POOL") == "1" or "VRAM_RECORD" in os.environ:
+if os.environ.get("VRAM_POOL") == "1" or "VRAM_RECORD" in os.environ or "VRAM_FLIGHT" in os.environ:
     sys.meta_path.insert(0, _Finder())
     atexit.register(_check_at_exit)  # the first to be registered is the last to run
     for _framework in filter(_is_loaded, FRAMEWORKS):  # a .pth file's import came before

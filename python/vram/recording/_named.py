@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from vram import _marks
 from vram.monitoring import _board
+from vram.recording import _flight
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,6 +82,7 @@ def step() -> None:
     ...     vram.step()
     """
     _marks.step()
+    _flight.attach()
     now_ns = time.monotonic_ns()
     if _Steps.began_ns is not None:
         _board.post_step(_Steps.number, now_ns - _Steps.began_ns)

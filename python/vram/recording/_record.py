@@ -13,11 +13,10 @@ from vram import _marks
 from vram._arguments import require_one_of
 from vram._error import VramError
 from vram._library import last_error, library, sized
-from vram._prototypes import OK, STACKS_NATIVE, STACKS_NONE, STACKS_PYTHON, RecordCounts, RecordOptions
+from vram._prototypes import OK, RecordCounts, RecordOptions
 from vram._sizes import parse_limit
-from vram.recording import _children, _process, _taps
-
-STACKS = {None: STACKS_NONE, "python": STACKS_PYTHON, "native": STACKS_NATIVE}
+from vram.recording import _children, _flight, _process, _taps
+from vram.recording._stacks import STACKS
 
 
 class _State:
@@ -31,6 +30,7 @@ class Recording:
     def __init__(self) -> None:
         self._path = recorded_file() or Path()
         self._counts = (0, 0, 0)
+        self._resting: _flight.FlightRecorder | None = None
 
     @property
     def path(self) -> Path:
@@ -66,6 +66,7 @@ class Recording:
                 _end()
             finally:
                 self._counts = _counts()
+                _flight.wake(self._resting)
 
     def _read(self) -> tuple[int, int, int]:
         return _counts() if _State.running is self else self._counts
@@ -121,15 +122,25 @@ def record(
         limit_bytes=0 if limit is None else parse_limit(limit),
     )
     with _State.lock:
-        if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
-            raise VramError(last_error())
+        resting = _flight.rest() if _State.running is None else None
         try:
-            _begin(with_stacks=stacks is not None)
+            _start(os.fsencode(path), options)
         except BaseException:
-            library().vram_record_stop()
+            _flight.wake(resting)
             raise
         _State.running = recording = Recording()
+        recording._resting = resting
     return recording
+
+
+def _start(path: bytes, options: RecordOptions) -> None:
+    if library().vram_record_start(path, ctypes.byref(options)) != OK:
+        raise VramError(last_error())
+    try:
+        _begin(with_stacks=bool(options.stacks))
+    except BaseException:
+        library().vram_record_stop()
+        raise
 
 
 def _begin(*, with_stacks: bool) -> None:

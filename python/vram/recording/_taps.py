@@ -6,14 +6,16 @@ from vram import torch as under_torch
 from vram.torch import _recording
 
 
-def start(*, with_stacks: bool) -> None:
-    """Record the allocators of the frameworks that the program has imported.
+def start(*, with_stacks: bool) -> bool:
+    """Record the allocators of the frameworks that the program has imported. Returns whether there is one.
 
     Raises:
         VramError: One cannot be recorded.
     """
-    if _recording.is_available():
-        _recording.start_tap(stacks=with_stacks)
+    if not _recording.is_available():
+        return False
+    _recording.start_tap(stacks=with_stacks)
+    return True
 
 
 def require_driver() -> None:

@@ -90,7 +90,7 @@ Result<std::unique_ptr<FileSink>> FileSink::create_numbered(const std::string& p
   for (int i = 0; i < kMaxTemporaries; ++i) {
     std::string temporary = fmt::format("{}.{}.{}.new", path, getpid(), i);
     const int descriptor = open(
-        temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+        temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (descriptor < 0 && errno == EEXIST) continue;
     if (descriptor < 0) return write_error(path, errno);
     // Before it is locked, which may take time: a child that is forked meanwhile closes it.
@@ -184,6 +184,28 @@ Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before) {
   if (!is_kept) return fail(Code::kIo, "{}: can't be renamed to {}", path, kept.path);
   VRAM_TRY(sink.named(rename(sink.temporary_.c_str(), path.c_str()) == 0));
   return made;
+}
+
+Result<> FileSink::copy_to(FileSink& to) const {
+  std::array<char, size_t{1} << 16> buffer;
+  uint64_t offset = 0;
+  while (offset < size_bytes_) {
+    const ssize_t count =
+        pread(descriptor_, buffer.data(), buffer.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return write_error(path_, errno);
+    if (count == 0) return fail(Code::kIo, "{}: truncated by another program", path_);
+    VRAM_TRY(to.write({buffer.data(), static_cast<size_t>(count)}));
+    offset += static_cast<uint64_t>(count);
+  }
+  return {};
+}
+
+Result<> FileSink::move_to(const std::string& path) {
+  const Traffic::DiskCall call(traffic());
+  if (rename(path_.c_str(), path.c_str()) != 0) return write_error(path, errno);
+  path_ = path;
+  return {};
 }
 
 Result<> FileSink::write(std::string_view bytes) {

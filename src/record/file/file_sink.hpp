@@ -38,6 +38,10 @@ class FileSink final : public trace::VtraceSink {
   // After a failure every later call fails in the same way.
   [[nodiscard]] Result<> write(std::string_view bytes) override;
   [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
+  // Appends all that was written here to another file.
+  [[nodiscard]] Result<> copy_to(FileSink& to) const;
+  // Takes the place of the file with that path, in the same folder.
+  [[nodiscard]] Result<> move_to(const std::string& path);
 
   // For the child of a fork, whose parent continues to write.
   static void close_all_in_child();

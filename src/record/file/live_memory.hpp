@@ -46,6 +46,7 @@ class LiveMemory {
   // By address.
   [[nodiscard]] std::vector<Record> segments() const;
   [[nodiscard]] std::vector<Block> blocks() const;
+  [[nodiscard]] size_t block_count() const { return blocks_.size(); }
 
  private:
   struct HashOfKey {

@@ -6,6 +6,7 @@
 #include "record/threads.hpp"
 
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 
 namespace vram::record {
@@ -333,6 +334,10 @@ Result<> Recording::restart_file() {
   const uint64_t bytes = part_->sink->size_bytes();
   VRAM_TRY(open_part(FileSink::follow(*part_->sink)));
   closed_bytes_ += bytes;
+  return write_beginning();
+}
+
+Result<> Recording::write_beginning() {
   auto held = std::exchange(held_, {});  // no event changes it here
   VRAM_TRY(write_existing_memory());
   held_ = std::move(held);
@@ -340,6 +345,31 @@ Result<> Recording::restart_file() {
   VRAM_TRY(write_out());
   part_->first_bytes = part_->sink->size_bytes();
   return {};
+}
+
+Result<std::unique_ptr<Recording>> Recording::create_after(const Recording& before,
+                                                           const RecordingOptions& options) {
+  VRAM_TRY_ASSIGN(auto recording, create(options));
+  recording->live_ = before.live_;
+  recording->homes_ = before.homes_;
+  recording->held_ = before.held_;
+  recording->open_step_ = before.open_step_;
+  recording->open_scopes_ = before.open_scopes_;
+  recording->last_ns_ = before.last_ns_;
+  recording->is_last_an_event_ = before.is_last_an_event_;
+  recording->lost_ = before.lost_;
+  VRAM_TRY(recording->write_beginning());
+  return recording;
+}
+
+Result<> Recording::copy_to(const std::string& path, const trace::Setting& about) {
+  VRAM_TRY(write_out());
+  VRAM_TRY_ASSIGN(const auto copy,
+                  FileSink::create(path, Existing::kReplaceOwn, Continuation::kNone));
+  auto done = part_->sink->copy_to(*copy);
+  if (done) done = part_->writer->complete_copy(*copy, about);
+  if (!done) (void)unlink(path.c_str());
+  return done;
 }
 
 Result<> Recording::flush() {

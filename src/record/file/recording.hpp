@@ -6,6 +6,7 @@
 
 #include "record/file/file_sink.hpp"
 #include "record/file/live_memory.hpp"
+#include "record/file/output.hpp"
 #include "record/file/translator.hpp"
 #include "record/process.hpp"
 
@@ -27,23 +28,29 @@ struct RecordingOptions {
   std::vector<Fact> facts = {};
 };
 
-class Recording {
+class Recording final : public RecordOutput {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Recording>> create(const RecordingOptions& options);
 
-  [[nodiscard]] Result<> add(const Record& record);
-  void add(const Fact& fact);
-  void add(const trace::Note& note) { part_->writer->add_note(note); }
-  // Some records did not get here.
-  void note_lost(uint64_t records);
-  // What was added is in the file; may begin a new one.
-  [[nodiscard]] Result<> flush();
-  // Completes the file; nothing may be added afterwards.
-  [[nodiscard]] Result<> finish();
+  // Begins with the memory, step and scopes that the other one has now.
+  [[nodiscard]] static Result<std::unique_ptr<Recording>> create_after(
+      const Recording& before, const RecordingOptions& options);
 
-  // Of the file that is written, and of those before it.
-  [[nodiscard]] uint64_t written_bytes() const;
-  [[nodiscard]] uint64_t event_count() const { return event_count_; }
+  [[nodiscard]] Result<> add(const Record& record) override;
+  void add(const Fact& fact) override;
+  void add(const trace::Note& note) { part_->writer->add_note(note); }
+  void note_lost(uint64_t records) override;
+  [[nodiscard]] Result<> flush() override;
+  [[nodiscard]] Result<> finish() override;
+  [[nodiscard]] uint64_t written_bytes() const override;
+  [[nodiscard]] uint64_t event_count() const override { return event_count_; }
+
+  [[nodiscard]] size_t live_blocks() const { return live_.block_count(); }
+  // Of a recording without a limit: flushes it, and writes a complete copy with this fact. A failed
+  // copy is removed; the recording continues.
+  [[nodiscard]] Result<> copy_to(const std::string& path, const trace::Setting& about);
+  // Of a recording without a limit: takes the place of the file with that path.
+  [[nodiscard]] Result<> move_to(const std::string& path) { return part_->sink->move_to(path); }
 
  private:
   // A file, and all that is numbered within it.
@@ -71,6 +78,8 @@ class Recording {
   [[nodiscard]] Result<> write_out();
   [[nodiscard]] bool is_full() const;
   [[nodiscard]] Result<> restart_file();
+  // What the file that was just opened begins with.
+  [[nodiscard]] Result<> write_beginning();
   [[nodiscard]] Result<> write_existing_memory();
   [[nodiscard]] Result<> put(const Record& record);
   [[nodiscard]] Result<> put(uint16_t device, const trace::Event& event);

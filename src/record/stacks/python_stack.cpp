@@ -3,6 +3,7 @@
 #include "base/thread_end.hpp"
 #include "record/stacks/cpython.hpp"
 #include "record/stacks/native_stack.hpp"
+#include "record/stacks/raw_frames.hpp"
 
 #include <array>
 #include <atomic>
@@ -114,8 +115,31 @@ class FrameCache {
   std::array<Entry, 1024> entries_;
 };
 
-FrameNumber number_of(Object* frame, FrameCache& met) {
-  Object* code = python().code_of(frame);
+// The stacks that this thread has met lately, by the hashes of their raw frames. Their code is
+// never freed, so a hash means the same for good.
+class StackCache {
+ public:
+  StackId find(uint64_t hash) const {
+    const Entry& entry = entries_[hash % entries_.size()];
+    return entry.hash == hash ? entry.stack : 0;
+  }
+  void add(uint64_t hash, StackId stack) { entries_[hash % entries_.size()] = {hash, stack}; }
+
+ private:
+  struct Entry {
+    uint64_t hash = 0;
+    StackId stack = 0;
+  };
+  std::array<Entry, 2048> entries_;
+};
+
+struct Met {
+  FrameCache frames;
+  StackCache stacks;
+};
+
+FrameNumber number_of(Object* frame, FrameCache& met, Object*& code) {
+  code = python().code_of(frame);
   const int position = python().last_instruction_of != nullptr ? python().last_instruction_of(frame)
                                                                : python().line_of(frame);
   const FrameNumber number = met.number_of({code, position});
@@ -148,20 +172,29 @@ class ErrorStateGuard {
 
 // The GIL is held. The thread is this one, or waits for this one.
 StackId walk(Object* thread) {
-  constinit static thread_local ThreadOwned<FrameCache> frame_cache;
-  FrameCache* const met = frame_cache.get();
+  constinit static thread_local ThreadOwned<Met> of_thread;
+  Met* const met = of_thread.get();
   if (met == nullptr) return 0;
+  const uint64_t hash = RawFrames::hash(thread);
+  if (const StackId known = hash != 0 ? met->stacks.find(hash) : 0; known != 0) return known;
   const ErrorStateGuard quiet;
   std::array<FrameNumber, PythonStacks::kMaxFrames> numbers;
+  std::array<Object*, PythonStacks::kMaxFrames> codes;
   size_t count = 0;
   Object* frame = python().frame_of(thread);
   while (frame != nullptr) {
-    if (count < numbers.size()) numbers[count++] = number_of(frame, *met);
+    if (count < numbers.size()) {
+      numbers[count] = number_of(frame, met->frames, codes[count]);
+      ++count;
+    }
     Object* outer = count < numbers.size() ? python().back_of(frame) : nullptr;
     python().drop(frame);
     frame = outer;
   }
-  return stores().stacks.intern(std::span(numbers).first(count));
+  const StackId stack = stores().stacks.intern(std::span(numbers).first(count));
+  if (hash != 0 && stack != 0 && RawFrames::confirm(thread, std::span(codes).first(count)))
+    met->stacks.add(hash, stack);
+  return stack;
 }
 
 }  // namespace
@@ -169,6 +202,7 @@ StackId walk(Object* thread) {
 void PythonStacks::prepare() {
   (void)python();
   (void)frames();
+  RawFrames::prepare();
 }
 
 bool PythonStacks::is_available() {

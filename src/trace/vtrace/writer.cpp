@@ -264,6 +264,19 @@ Result<> VtraceWriter::finish() {
   return state_->put_index();
 }
 
+Result<> VtraceWriter::complete_copy(VtraceSink& copy, const Setting& about) {
+  VtraceSink* const own = std::exchange(state_->sink, &copy);
+  const uint64_t offset = state_->offset;
+  const size_t frames = state_->index.size();
+  state_->meta.put_about(about);
+  auto done = state_->put_meta();
+  if (done) done = state_->put_index();
+  state_->sink = own;
+  state_->offset = offset;
+  state_->index.resize(std::min(frames, state_->index.size()));
+  return done;
+}
+
 // A whole Trace into a file: what `vram convert` does.
 
 namespace {

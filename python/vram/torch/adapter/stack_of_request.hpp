@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vram/flight.h>
 #include <vram/record.h>
 
 namespace vram_torch {
@@ -21,10 +22,13 @@ class StackOfRequest {
   }
   ~StackOfRequest() {
     if (is_outermost_) current_ = 0;
+    if (has_failed_) settle();
   }
   StackOfRequest(const StackOfRequest&) = delete;
   StackOfRequest& operator=(const StackOfRequest&) = delete;
 
+  // The calling thread's request has failed, which the allocator says with its lock held.
+  static void note_failure() { has_failed_ = true; }
   // Of the calling thread; 0: it makes none, or no stacks are wanted.
   static uint32_t current() { return current_; }
   static std::atomic<bool>& is_wanted() {
@@ -33,6 +37,14 @@ class StackOfRequest {
   }
 
  private:
+  // The allocator's lock is released: a flight recorder may write its file before the program
+  // learns of the failure.
+  static void settle() {
+    has_failed_ = false;
+    vram_flight_settle();
+  }
+
+  inline static thread_local bool has_failed_ = false;
   bool is_outermost_;
   inline static thread_local uint32_t current_ = 0;
 };

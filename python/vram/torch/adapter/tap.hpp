@@ -160,6 +160,7 @@ class Tap {
         break;
       case Entry::OOM:
         event.kind = VRAM_EVENT_OOM;
+        StackOfRequest::note_failure();
         break;
       default:
         return false;

@@ -1,0 +1,171 @@
+#include "record/dumps.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <unistd.h>
+
+namespace vram::record {
+namespace {
+
+constexpr long kDumpPollNs = 500'000;
+
+}  // namespace
+
+bool Dumps::wait(uint64_t ticket, std::chrono::milliseconds timeout) const {
+  using Clock = std::chrono::steady_clock;  // which a signal handler may read
+  const auto end = Clock::now() + timeout;
+  while (finished_.load(std::memory_order_acquire) < ticket) {
+    if (Clock::now() >= end) return false;
+    const timespec pause{0, kDumpPollNs};
+    (void)nanosleep(&pause, nullptr);
+  }
+  return true;
+}
+
+std::optional<Dumps::Taken> Dumps::take() {
+  const uint64_t ticket = requested_.load(std::memory_order_acquire);
+  const uint32_t reasons = reasons_.exchange(0, std::memory_order_relaxed);
+  if (reasons == 0) return std::nullopt;
+  return Taken{static_cast<DumpReason>(__builtin_ctz(reasons)), ticket};
+}
+
+Dumps& dumps() {
+  static Dumps& one = *new Dumps;  // never destroyed: a signal may come while the process ends
+  return one;
+}
+
+namespace {
+
+struct Handled {
+  int signal = 0;
+  struct sigaction first{};  // when the handler was installed
+  // What the program has instead; never freed, since a handler may be using it.
+  std::atomic<const struct sigaction*> before{nullptr};
+  // The program's handler runs. If that calls this one, which it found when it was installed, what
+  // this one found is next.
+  std::atomic<bool> is_in_program{false};
+
+  [[nodiscard]] const struct sigaction& next() const {
+    return is_in_program.load() ? first : *before.load();
+  }
+};
+
+// Crashes, then SIGTERM, then the signal of the program's choice.
+constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+std::array<Handled, kCrashes.size() + 2> handled;  // NOLINT: a handler can have no other state
+std::atomic<size_t> handled_count{0};
+std::atomic<pid_t> enabled_in{0};  // the process whose flight recorder runs
+std::atomic<pid_t> flusher_thread{0};
+
+bool is_crash(int signal) { return std::ranges::find(kCrashes, signal) != kCrashes.end(); }
+
+Handled* find(int signal) {
+  for (size_t i = 0; i < handled_count.load(std::memory_order_acquire); ++i)
+    if (handled[i].signal == signal) return &handled[i];
+  return nullptr;
+}
+
+bool has_function(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 ||
+         (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+void call(const struct sigaction& action, int signal, siginfo_t* info, void* context) {
+  if ((action.sa_flags & SA_SIGINFO) != 0)
+    action.sa_sigaction(signal, info, context);
+  else
+    action.sa_handler(signal);
+}
+
+// What would have happened without this handler.
+void go_on(Handled& entry, int signal, siginfo_t* info, void* context) {
+  const struct sigaction& next = entry.next();
+  if (has_function(next) && !is_crash(signal)) {
+    const bool was_in_program = entry.is_in_program.exchange(true);
+    call(next, signal, info, context);
+    entry.is_in_program.store(was_in_program);
+    return;
+  }
+  if (!has_function(next) && next.sa_handler == SIG_IGN) return;
+  (void)sigaction(signal, &next, nullptr);
+  // A fault comes again as soon as this handler returns; what was sent would not.
+  const bool comes_again = is_crash(signal) && signal != SIGABRT && info->si_code > 0;
+  if (!comes_again) (void)raise(signal);
+}
+
+DumpReason reason_of(int signal) {
+  if (is_crash(signal)) return DumpReason::kCrash;
+  return signal == SIGTERM ? DumpReason::kTerminated : DumpReason::kSignal;
+}
+
+void handle(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
+  Handled* const entry = find(signal);
+  if (entry == nullptr) return;
+  const struct sigaction& next = entry->next();
+  const bool is_ignored = !has_function(next) && next.sa_handler == SIG_IGN;
+  const DumpReason reason = reason_of(signal);
+  if (enabled_in.load() == getpid() && !is_ignored && !entry->is_in_program.load()) {
+    const uint64_t ticket = dumps().request(reason);
+    const bool must_wait = reason != DumpReason::kSignal && gettid() != flusher_thread.load();
+    if (must_wait) (void)dumps().wait(ticket, DumpSignals::kMaxWait);
+  }
+  errno = error;
+  // The signal of the program's choice has no other purpose, unless it had a function.
+  if (reason != DumpReason::kSignal || has_function(next)) go_on(*entry, signal, info, context);
+}
+
+struct sigaction own_action() {
+  struct sigaction ours{};
+  ours.sa_sigaction = &handle;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  (void)sigemptyset(&ours.sa_mask);
+  return ours;
+}
+
+bool is_own(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &handle;
+}
+
+void install_one(int signal) {
+  if (signal == 0 || find(signal) != nullptr) return;
+  const size_t count = handled_count.load();
+  if (count == handled.size()) return;
+  Handled& entry = handled[count];
+  entry.signal = signal;
+  if (sigaction(signal, nullptr, &entry.first) != 0) return;
+  entry.before.store(&entry.first);
+  handled_count.store(count + 1, std::memory_order_release);  // before the first can come
+  const struct sigaction ours = own_action();
+  (void)sigaction(signal, &ours, nullptr);
+}
+
+}  // namespace
+
+void DumpSignals::install(int on_request) {
+  for (const int signal : kCrashes) install_one(signal);
+  install_one(SIGTERM);
+  install_one(on_request);
+}
+
+void DumpSignals::keep_installed() {
+  Handled* const entry = find(SIGTERM);
+  struct sigaction found{};
+  if (entry == nullptr || enabled_in.load() != getpid()) return;
+  if (sigaction(SIGTERM, nullptr, &found) != 0 || is_own(found)) return;
+  const struct sigaction ours = own_action();
+  auto* const before = new struct sigaction;
+  (void)sigaction(SIGTERM, &ours, before);
+  if (is_own(*before))
+    delete before;
+  else
+    entry->before.store(before);
+}
+
+void DumpSignals::set_enabled(bool is_enabled) { enabled_in.store(is_enabled ? getpid() : 0); }
+
+void DumpSignals::note_flusher() { flusher_thread.store(gettid()); }
+
+}  // namespace vram::record

@@ -1,0 +1,70 @@
+// Dumps: requests to the flight recorder of this process for a file. Any thread may request and
+// wait, also in a signal handler: both take no lock and allocate nothing. The flusher, which needs
+// neither the GIL nor an allocator's lock, writes the files.
+//
+//     request() ──▶ pending ──▶ take() in the flusher ──▶ FlightWindow::dump ──▶ finish() ──▶
+//     wait()
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace vram::record {
+
+enum class DumpReason : uint8_t { kCrash, kOom, kTerminated, kSignal, kRequest };
+inline constexpr std::array<std::string_view, 5> kDumpReasons = {"crash", "oom", "sigterm",
+                                                                 "signal", "request"};
+
+class Dumps {
+ public:
+  struct Taken {
+    DumpReason reason = DumpReason::kRequest;  // the most important of those requested
+    uint64_t ticket = 0;
+  };
+
+  // Returns a ticket for wait().
+  uint64_t request(DumpReason reason) {
+    reasons_.fetch_or(1U << static_cast<unsigned>(reason), std::memory_order_relaxed);
+    return requested_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  }
+  // Returns whether the request was handled in time; a failed dump counts as handled.
+  [[nodiscard]] bool wait(uint64_t ticket, std::chrono::milliseconds timeout) const;
+  [[nodiscard]] std::optional<Taken> take();
+  void finish(uint64_t ticket) { finished_.store(ticket, std::memory_order_release); }
+  // No flusher is there to handle what is pending.
+  void drop_all() {
+    reasons_.store(0);
+    finish(requested_.load());
+  }
+
+ private:
+  std::atomic<uint32_t> reasons_{0};  // a bit for each
+  std::atomic<uint64_t> requested_{0};
+  std::atomic<uint64_t> finished_{0};
+};
+
+[[nodiscard]] Dumps& dumps();
+
+// Handles signals for a flight recorder: a dump before a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+// SIGABRT) or SIGTERM takes effect, and at a signal of the program's choice. The program's own
+// action follows; of SIGTERM, also one that it installs later (keep_installed()). Installed once
+// for the process; does nothing while no flight recorder runs, and in a forked child.
+class DumpSignals {
+ public:
+  static constexpr std::chrono::milliseconds kMaxWait{3000};
+
+  // on_request: 0: none.
+  static void install(int on_request);
+  static void set_enabled(bool is_enabled);
+  // The program may have replaced the handler of SIGTERM: puts it back, before the program's. Call
+  // it from time to time.
+  static void keep_installed();
+  // The flusher says who it is: it must not wait for itself.
+  static void note_flusher();
+};
+
+}  // namespace vram::record

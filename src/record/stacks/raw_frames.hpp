@@ -1,0 +1,28 @@
+// RawFrames: reads the chain of a Python thread's frames from the interpreter's own structures, a
+// few ns for each frame; through CPython's functions, which make an object of each, it takes ten
+// times as long. Knows the layouts of CPython 3.11 to 3.13 with a GIL; other versions, and an
+// interpreter whose frames turn out to be different, are read through the functions alone.
+#pragma once
+
+#include "record/stacks/cpython.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace vram::record {
+
+class RawFrames {
+ public:
+  // Finds out which interpreter runs.
+  static void prepare();
+  // The GIL is held, and the thread's frames stand still. A number that depends on the code and the
+  // instruction of each frame; 0: the layout is unknown. Two equal stacks have equal numbers, for
+  // as long as their code lives.
+  [[nodiscard]] static uint64_t hash(const CPython::Object* thread);
+  // Whether the frames have this code, innermost first, with others in between that the interpreter
+  // does not show. If not, the layout is not what it was taken for, and is unknown from now on.
+  [[nodiscard]] static bool confirm(const CPython::Object* thread,
+                                    std::span<CPython::Object* const> codes);
+};
+
+}  // namespace vram::record
