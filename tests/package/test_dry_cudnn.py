@@ -171,3 +171,22 @@ def test_attention_without_gradients_keeps_no_sums(tmp_path: Path, sizes: list[i
         sizes.clear()
         functional.scaled_dot_product_attention(q.requires_grad_(), q, q)
     assert (2 * 4 * 128 * 4 in sizes, 2 * 4 * 128 * 4 in without) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [("benchmark", True, "benchmark is on"), ("allow_tf32", False, "allow_tf32 is off")],
+)
+def test_settings_without_rules_are_named(
+    setting: str, value: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, setting, value)
+
+    def run() -> None:
+        with dry_run(path=tmp_path / "dry.vtrace"):
+            layer = nn.Conv2d(3, 8, 3).cuda()
+            for _ in range(2):
+                layer(torch.empty(2, 3, 16, 16, device="cuda"))
+
+    with pytest.warns(UserWarning, match=expected):
+        run()

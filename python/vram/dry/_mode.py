@@ -269,6 +269,8 @@ class DryMode(TorchDispatchMode):
         if not self._kernels.is_known(name) and name not in self.unknown_operators:
             self.unknown_operators[name] = users_line()
         if name.startswith(_ESTIMATED) and name not in self.estimated_operators:
+            if name == "aten.convolution.default":
+                _warn_of_settings()
             self.estimated_operators[name] = users_line()
         self._uses_cudnn = self._uses_cudnn or "cudnn" in name or "convolution" in name
         # On a GPU, backward runs on a thread of autograd's.
@@ -375,6 +377,20 @@ class DryMode(TorchDispatchMode):
         (start.exp() + start.sin()).backward(torch.ones(2, device="cuda"))
         self._owners_of_one = self._seen_owners[0]
         self._seen_owners = None
+
+
+def _warn_of_settings() -> None:
+    """Warn of settings with which cuDNN takes other algorithms than those that were measured for the rules."""
+    if torch.backends.cudnn.benchmark:
+        warn(
+            "torch.backends.cudnn.benchmark is on: cuDNN then tries algorithms whose workspaces can need more memory than the program; a dry "
+            "run predicts the memory without it"
+        )
+    elif not torch.backends.cudnn.allow_tf32:
+        warn(
+            "torch.backends.cudnn.allow_tf32 is off: convolutions in float32 then use other algorithms; a dry run predicts the workspaces of "
+            "those with TF32"
+        )
 
 
 def _is_dense(tensor: Any) -> bool:
