@@ -5,7 +5,7 @@
 // uses before it, and indexes as values.
 #pragma once
 
-#include "reports/batch.hpp"
+#include "reports/table.hpp"
 
 #include <cstddef>
 #include <cstdint>

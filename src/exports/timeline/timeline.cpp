@@ -4,7 +4,7 @@
 #include "explain/moment/breakdown.hpp"
 #include "exports/device_view.hpp"
 #include "exports/timeline/lanes.hpp"
-#include "reports/trace_texts.hpp"
+#include "reports/trace_tables.hpp"
 #include "show/names.hpp"
 #include "trace/export/export.hpp"
 
