@@ -1,6 +1,7 @@
 #include "record/dumps.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -25,10 +26,9 @@ bool Dumps::wait(uint64_t ticket, std::chrono::milliseconds timeout) const {
 }
 
 std::optional<Dumps::Taken> Dumps::take() {
-  const uint64_t ticket = requested_.load(std::memory_order_acquire);
-  const uint32_t reasons = reasons_.exchange(0, std::memory_order_relaxed);
-  if (reasons == 0) return std::nullopt;
-  return Taken{static_cast<DumpReason>(__builtin_ctz(reasons)), ticket};
+  const uint64_t requested = requested_.fetch_and(~kReasons, std::memory_order_acq_rel);
+  if ((requested & kReasons) == 0) return std::nullopt;
+  return Taken{static_cast<DumpReason>(std::countr_zero(requested)), requested / kOneTicket};
 }
 
 Dumps& dumps() {
@@ -54,12 +54,17 @@ struct Handled {
 
 // Crashes, then SIGTERM, then the signal of the program's choice.
 constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-std::array<Handled, kCrashes.size() + 2> handled;  // NOLINT: a handler can have no other state
+std::array<Handled, NSIG> handled;  // NOLINT: a handler can have no other state
 std::atomic<size_t> handled_count{0};
 std::atomic<pid_t> enabled_in{0};  // the process whose flight recorder runs
 std::atomic<pid_t> flusher_thread{0};
 
 bool is_crash(int signal) { return std::ranges::find(kCrashes, signal) != kCrashes.end(); }
+
+// It comes again as soon as its handler returns, and the system ends a process that ignores it.
+bool is_fault(int signal, const siginfo_t* info) {
+  return is_crash(signal) && signal != SIGABRT && info->si_code > 0;
+}
 
 Handled* find(int signal) {
   for (size_t i = 0; i < handled_count.load(std::memory_order_acquire); ++i)
@@ -70,6 +75,10 @@ Handled* find(int signal) {
 bool has_function(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 ||
          (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+bool is_ignored(const struct sigaction& action) {
+  return !has_function(action) && action.sa_handler == SIG_IGN;
 }
 
 void call(const struct sigaction& action, int signal, siginfo_t* info, void* context) {
@@ -88,11 +97,9 @@ void go_on(Handled& entry, int signal, siginfo_t* info, void* context) {
     entry.is_in_program.store(was_in_program);
     return;
   }
-  if (!has_function(next) && next.sa_handler == SIG_IGN) return;
+  if (is_ignored(next) && !is_fault(signal, info)) return;
   (void)sigaction(signal, &next, nullptr);
-  // A fault comes again as soon as this handler returns; what was sent would not.
-  const bool comes_again = is_crash(signal) && signal != SIGABRT && info->si_code > 0;
-  if (!comes_again) (void)raise(signal);
+  if (!is_fault(signal, info)) (void)raise(signal);  // what was sent does not come again
 }
 
 DumpReason reason_of(int signal) {
@@ -105,9 +112,9 @@ void handle(int signal, siginfo_t* info, void* context) {
   Handled* const entry = find(signal);
   if (entry == nullptr) return;
   const struct sigaction& next = entry->next();
-  const bool is_ignored = !has_function(next) && next.sa_handler == SIG_IGN;
+  const bool has_effect = !is_ignored(next) || is_fault(signal, info);
   const DumpReason reason = reason_of(signal);
-  if (enabled_in.load() == getpid() && !is_ignored && !entry->is_in_program.load()) {
+  if (enabled_in.load() == getpid() && has_effect && !entry->is_in_program.load()) {
     const uint64_t ticket = dumps().request(reason);
     const bool must_wait = reason != DumpReason::kSignal && gettid() != flusher_thread.load();
     if (must_wait) (void)dumps().wait(ticket, DumpSignals::kMaxWait);

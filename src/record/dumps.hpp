@@ -28,21 +28,24 @@ class Dumps {
 
   // Returns a ticket for wait().
   uint64_t request(DumpReason reason) {
-    reasons_.fetch_or(1U << static_cast<unsigned>(reason), std::memory_order_relaxed);
-    return requested_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    const uint64_t bit = uint64_t{1} << static_cast<unsigned>(reason);
+    uint64_t before = requested_.load(std::memory_order_relaxed);
+    while (!requested_.compare_exchange_weak(before, (before | bit) + kOneTicket,
+                                             std::memory_order_acq_rel, std::memory_order_relaxed))
+      continue;
+    return before / kOneTicket + 1;
   }
   // Returns whether the request was handled in time; a failed dump counts as handled.
   [[nodiscard]] bool wait(uint64_t ticket, std::chrono::milliseconds timeout) const;
   [[nodiscard]] std::optional<Taken> take();
   void finish(uint64_t ticket) { finished_.store(ticket, std::memory_order_release); }
   // No flusher is there to handle what is pending.
-  void drop_all() {
-    reasons_.store(0);
-    finish(requested_.load());
-  }
+  void drop_all() { finish(requested_.fetch_and(~kReasons) / kOneTicket); }
 
  private:
-  std::atomic<uint32_t> reasons_{0};  // a bit for each
+  static constexpr uint64_t kOneTicket = uint64_t{1} << kDumpReasons.size();
+  static constexpr uint64_t kReasons = kOneTicket - 1;
+  // The tickets, and a bit for each reason: one word, so that none is taken without the other.
   std::atomic<uint64_t> requested_{0};
   std::atomic<uint64_t> finished_{0};
 };

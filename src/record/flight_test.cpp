@@ -1,15 +1,19 @@
 // The flight recorder: what a dump holds, when one is written, and what remains.
+// size: one class of tests, whose children and files they share
 #include "base/testing/waiting.hpp"
 #include "record/recorder.hpp"
 #include "record/testing/recorder_fixture.hpp"
+#include "record/threads.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <sys/resource.h>
@@ -349,6 +353,111 @@ TEST_F(FlightTest, TooManyLiveBlocksEndIt) {
   const auto stopped = Recorder::stop();
   ASSERT_FALSE(stopped);
   EXPECT_NE(stopped.error().message.find("more than 100 blocks"), std::string::npos);
+}
+
+// A thread may be between the two halves of a request while the flusher takes it.
+TEST_F(FlightTest, EachRequestIsFinished) {
+  Dumps requests;
+  std::atomic<bool> is_over{false};
+  std::thread flusher([&] {
+    while (!is_over) {
+      if (const auto taken = requests.take()) requests.finish(taken->ticket);
+    }
+  });
+  int done = 0;
+  while (done < 2000 && requests.wait(requests.request(DumpReason::kOom), milliseconds(1000)))
+    ++done;
+  EXPECT_EQ(done, 2000);
+  is_over = true;
+  flusher.join();
+}
+
+TEST_F(FlightTest, ADumpSaysWhatWasLostJustBefore) {
+  start(options());
+  const auto lost = [](const trace::Trace& trace) {
+    uint64_t count = 0;
+    for (const auto& note : trace.origin.notes) count += note.count;
+    return count;
+  };
+  for (uint64_t i = 1; i <= 10; ++i) {
+    run_steps(i, i + 1);
+    ASSERT_TRUE(traffic().given_up.add());
+    EXPECT_EQ(lost(read(dump())), i);
+  }
+}
+
+// As vram.record() does, after which the flight recorder begins again.
+TEST_F(FlightTest, ASecondOneKeepsTheFilesOfTheFirst) {
+  for (int i = 0; i < 3; ++i) {
+    start(options({.steps = 10, .max_files = 2}));
+    run_steps(0, 3);
+    EXPECT_TRUE(std::filesystem::exists(dump()));
+    ASSERT_TRUE(Recorder::stop());
+  }
+  EXPECT_EQ(files(),
+            (std::vector<std::string>{"flight.1.request-2.vtrace", "flight.1.request-3.vtrace"}));
+}
+
+void write_text(const std::string& path) { std::ofstream(path) << "not a recording"; }
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(FlightTest, OtherFilesAreNeitherReplacedNorRemoved) {
+  const int status = status_of_work([] {
+    std::this_thread::sleep_for(milliseconds(400));
+    (void)kill(getpid(), SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  write_text(path("flight.1.killed.vtrace"));
+  write_text(path("flight.1.next.vtrace"));
+  EXPECT_FALSE(Recorder::start(options()));
+  EXPECT_EQ(text_of(path("flight.1.killed.vtrace")), "not a recording");
+  EXPECT_EQ(text_of(path("flight.1.next.vtrace")), "not a recording");
+  EXPECT_EQ(alive(read(path("flight.1.vtrace"))).size(), 3u) << "what the process left";
+}
+
+TEST_F(FlightTest, AFileThatWasPutInItsPlaceStays) {
+  for (const bool runs_on : {false, true}) {
+    start(options());
+    std::filesystem::remove(path("flight.1.vtrace"));
+    write_text(path("flight.1.vtrace"));
+    if (runs_on) {
+      run_steps(0, 50);
+      EXPECT_TRUE(eventually([] { return !Recorder::is_on(); }));
+    }
+    EXPECT_EQ(Recorder::stop().has_value(), !runs_on);
+    EXPECT_EQ(text_of(path("flight.1.vtrace")), "not a recording");
+    std::filesystem::remove(path("flight.1.vtrace"));
+    std::filesystem::remove(path("flight.1.next.vtrace"));
+  }
+}
+
+// The system ends a process at a fault, whatever it ignores.
+TEST_F(FlightTest, ACrashThatIsIgnoredIsACrash) {
+  std::signal(SIGSEGV, SIG_IGN);
+  const int status = status_of_work([] {
+    const rlimit none{0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)alarm(10);
+    *static_cast<volatile int*>(nullptr) = 1;
+  });
+  std::signal(SIGSEGV, SIG_DFL);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+  EXPECT_EQ(alive(read(path("flight.1.crash.vtrace"))).size(), 3u);
+}
+
+TEST_F(FlightTest, AnotherSignalMayBeChosenLater) {
+  const int status = status_of_work([&] {
+    DumpSignals::install(SIGUSR1);
+    (void)raise(SIGUSR1);
+    (void)Recorder::stop();
+    _exit(7);
+  });
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(files(), std::vector<std::string>{"flight.1.signal.vtrace"});
 }
 
 }  // namespace

@@ -201,6 +201,7 @@ void Flusher::collect_until_now() {
 
 // A dump that fails, as on a full disk, ends no recording.
 void Flusher::dump_if_requested() {
+  if (is_abandoned_) return;  // the requests are another one's
   const auto taken = dumps().take();
   const std::string wanted =
       options_.page.wanted != nullptr ? options_.page.wanted() : std::string();
@@ -209,6 +210,7 @@ void Flusher::dump_if_requested() {
   const auto dump = [&](DumpReason reason, const std::string& to) {
     Result<std::string> done = fail(Code::kIo, "out of memory");
     try {
+      flight_->note_lost(counts().lost);
       done = failure_ ? tl::unexpected(*failure_) : flight_->dump(reason, to);
     } catch (const std::exception& error) {
       done = fail(Code::kIo, "{}", error.what());
@@ -226,13 +228,14 @@ void Flusher::dump_if_requested() {
   {
     const std::lock_guard guard(lock_);
     last_dump_ = std::move(done);
+    last_ticket_ = taken->ticket;
   }
   dumps().finish(taken->ticket);
 }
 
-std::optional<Result<std::string>> Flusher::last_dump() {
+std::optional<Result<std::string>> Flusher::dump_since(uint64_t ticket) {
   const std::lock_guard guard(lock_);
-  return last_dump_;
+  return last_ticket_ >= ticket ? last_dump_ : std::nullopt;
 }
 
 // Each ring is in order, and every number is in one of them, or about to be.

@@ -68,8 +68,8 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   [[nodiscard]] uint64_t file_bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // "" until the file is made.
   [[nodiscard]] std::string path();
-  // The file of the last dump, or why it failed; nothing before the first.
-  [[nodiscard]] std::optional<Result<std::string>> last_dump();
+  // The file of the last dump, or why it failed; nothing if this ticket's was not tried.
+  [[nodiscard]] std::optional<Result<std::string>> dump_since(uint64_t ticket);
 
  private:
   enum class Phase : uint8_t { kOpening, kOpen, kRunning, kStopping, kEnded };
@@ -113,11 +113,12 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   FlightWindow* flight_ = nullptr;  // recording_, if it is one
   std::optional<Error> failure_;    // the first one; nothing is written afterwards
 
-  std::mutex lock_;  // of the four below
+  std::mutex lock_;  // of the five below
   std::condition_variable changed_;
   std::vector<Fact> new_facts_;
   std::string path_;
   std::optional<Result<std::string>> last_dump_;
+  uint64_t last_ticket_ = 0;
 
   std::atomic<Phase> phase_{Phase::kOpening};  // changed with the lock held
   // No records may be taken from the rings any more.

@@ -319,7 +319,7 @@ Result<std::string> Recorder::dump(std::chrono::milliseconds timeout) {
   if (!dumps().wait(ticket, timeout))
     return fail(Code::kIo, "the flight recorder has written no file within {} s",
                 timeout.count() / 1000);
-  const auto last = flusher->last_dump();
+  const auto last = flusher->dump_since(ticket);
   if (!last) return fail(Code::kIo, "the flight recorder ended before it wrote the file");
   return *last;
 }

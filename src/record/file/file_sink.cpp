@@ -45,6 +45,10 @@ tl::unexpected<Error> write_error(const std::string& path, int error) {
               std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
 }
 
+tl::unexpected<Error> misplaced(const std::string& path) {
+  return fail(Code::kIo, "{}: another file has been put in its place", path);
+}
+
 Result<OutputTarget> target_of_old(const std::string& path, Replace replace) {
   auto target = find_output_target(path_with(path, "old"), replace);
   if (target && target->kind == OutputTarget::Kind::kInPlace)
@@ -173,8 +177,7 @@ Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before) {
     VRAM_TRY(sink.named(sink.take_name()));
     return made;
   }
-  if (fstat(before.descriptor_, &own) != 0 || !is_same(own, named))
-    return fail(Code::kIo, "{}: another file has been put in its place", path);
+  if (fstat(before.descriptor_, &own) != 0 || !is_same(own, named)) return misplaced(path);
   VRAM_TRY_ASSIGN(const auto kept, target_of_old(path, before.replace_));
   // Under a second name before the first one passes on; without hard links it has none for a
   // moment.
@@ -201,11 +204,24 @@ Result<> FileSink::copy_to(FileSink& to) const {
   return {};
 }
 
-Result<> FileSink::move_to(const std::string& path) {
+Result<> FileSink::replace(const FileSink& other) {
   const Traffic::DiskCall call(traffic());
-  if (rename(path_.c_str(), path.c_str()) != 0) return write_error(path, errno);
-  path_ = path;
+  struct stat own{};
+  struct stat named{};
+  if (lstat(other.path_.c_str(), &named) == 0 &&
+      (fstat(other.descriptor_, &own) != 0 || !is_same(own, named)))
+    return misplaced(other.path_);
+  if (rename(path_.c_str(), other.path_.c_str()) != 0) return write_error(other.path_, errno);
+  path_ = other.path_;
   return {};
+}
+
+void FileSink::remove() {
+  struct stat own{};
+  struct stat named{};
+  if (lstat(path_.c_str(), &named) == 0 && fstat(descriptor_, &own) == 0 && is_same(own, named) &&
+      S_ISREG(own.st_mode))
+    (void)unlink(path_.c_str());
 }
 
 Result<> FileSink::write(std::string_view bytes) {

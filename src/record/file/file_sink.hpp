@@ -40,8 +40,11 @@ class FileSink final : public trace::VtraceSink {
   [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
   // Appends all that was written here to another file.
   [[nodiscard]] Result<> copy_to(FileSink& to) const;
-  // Takes the place of the file with that path, in the same folder.
-  [[nodiscard]] Result<> move_to(const std::string& path);
+  // Takes the place of another file in the same folder. kIo: also that the other one is no longer
+  // there, but a file that is not ours.
+  [[nodiscard]] Result<> replace(const FileSink& other);
+  // Removes the file if it is still the one of this name, and a regular one.
+  void remove();
 
   // For the child of a fork, whose parent continues to write.
   static void close_all_in_child();

@@ -15,7 +15,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 
@@ -37,7 +36,8 @@ struct FlightOptions {
 class FlightWindow final : public RecordOutput {
  public:
   // options.path is the older file's. A file there that a dead process left is renamed to
-  // NAME.killed.vtrace. kIo, kBadInput: a file cannot be created.
+  // NAME.killed.vtrace. kIo, kBadInput: a file cannot be created, or one that vram did not write is
+  // in the way.
   [[nodiscard]] static Result<std::unique_ptr<FlightWindow>> create(const RecordingOptions& options,
                                                                     const FlightOptions& flight);
 
@@ -51,8 +51,8 @@ class FlightWindow final : public RecordOutput {
   [[nodiscard]] uint64_t event_count() const override { return event_count_; }
 
   // Writes what is retained. "" is a name of its own next to the older file
-  // (flight.4711.oom.vtrace, flight.4711.oom-2.vtrace). Returns the path. A failure leaves no file
-  // behind.
+  // (flight.4711.oom.vtrace, flight.4711.oom-2.vtrace), and another one than those of this
+  // process's former windows. Returns the path. A failure leaves no file behind.
   [[nodiscard]] Result<std::string> dump(DumpReason reason, const std::string& path = "");
 
  private:
@@ -61,8 +61,6 @@ class FlightWindow final : public RecordOutput {
   [[nodiscard]] bool is_covered() const;
   [[nodiscard]] Result<> begin_newer();
   [[nodiscard]] Result<> promote();
-  [[nodiscard]] std::string next_name(DumpReason reason);
-  void forget_oldest();
 
   RecordingOptions options_;
   FlightOptions flight_;
@@ -73,8 +71,6 @@ class FlightWindow final : public RecordOutput {
   uint64_t first_bytes_ = 0;  // of the newer file, with what was there when it began
   int64_t last_ns_ = 0;
   uint64_t event_count_ = 0;
-  std::deque<std::string> dumped_;
-  uint64_t dump_count_ = 0;
 };
 
 }  // namespace vram::record

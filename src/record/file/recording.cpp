@@ -6,7 +6,6 @@
 #include "record/threads.hpp"
 
 #include <algorithm>
-#include <unistd.h>
 #include <utility>
 
 namespace vram::record {
@@ -368,7 +367,7 @@ Result<> Recording::copy_to(const std::string& path, const trace::Setting& about
                   FileSink::create(path, Existing::kReplaceOwn, Continuation::kNone));
   auto done = part_->sink->copy_to(*copy);
   if (done) done = part_->writer->complete_copy(*copy, about);
-  if (!done) (void)unlink(path.c_str());
+  if (!done) copy->remove();
   return done;
 }
 

@@ -49,8 +49,12 @@ class Recording final : public RecordOutput {
   // Of a recording without a limit: flushes it, and writes a complete copy with this fact. A failed
   // copy is removed; the recording continues.
   [[nodiscard]] Result<> copy_to(const std::string& path, const trace::Setting& about);
-  // Of a recording without a limit: takes the place of the file with that path.
-  [[nodiscard]] Result<> move_to(const std::string& path) { return part_->sink->move_to(path); }
+  // Of recordings without a limit: takes the place of the other one's file.
+  [[nodiscard]] Result<> replace(const Recording& other) {
+    return part_->sink->replace(*other.part_->sink);
+  }
+  // Removes the file, unless another one has been put in its place.
+  void remove() { part_->sink->remove(); }
 
  private:
   // A file, and all that is numbered within it.
