@@ -1,5 +1,5 @@
 // How fast a recording of ten million events is explained, and in how much memory: that of
-// training.hpp, with stacks.
+// training.hpp, with stacks; and one with many patterns of waste.
 //
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_explain &&
 //   build/release/bench/bench_explain
@@ -9,6 +9,7 @@
 #include "explain/moment/curve.hpp"
 #include "explain/moment/state.hpp"
 #include "explain/site/scopes.hpp"
+#include "explain/testing/planted.hpp"
 #include "training.hpp"
 
 #include <benchmark/benchmark.h>
@@ -77,7 +78,52 @@ void whole(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(explain(trace).has_value());
   count(state);
 }
-BENCHMARK(whole)->Unit(benchmark::kMillisecond);
+BENCHMARK(whole)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+
+// Gradients that live through the next forward pass, evaluations with a graph, results and batches
+// kept too long, and a temporary at the peak.
+const trace::Trace& wasteful_recording() {
+  static testing::PlantedTraining training;
+  static const trace::Trace& made = []() -> const trace::Trace& {
+    training.layers = 500;
+    training.steps = 1'120;
+    training.zeroes_late = true;
+    static std::vector<uint64_t> results;
+    static std::vector<uint64_t> batches;
+    const auto keep = [](std::vector<uint64_t>& kept, size_t count) {
+      if (kept.size() <= count) return;
+      training.p.free(kept.front());
+      kept.erase(kept.begin());
+    };
+    training.at_start = [keep](uint32_t) {
+      std::vector<uint64_t> graph;
+      training.forward(2 * training.kActivation, graph, "/home/me/eval.py");
+      training.p.free_all(graph);
+      batches.push_back(training.p.alloc(kGiB, 0, 7));
+      keep(batches, 2);
+    };
+    training.after_forward = [keep](uint32_t) {
+      results.push_back(training.p.alloc(kGiB, training.p.in_module(5000)));
+      keep(results, 1);
+      training.p.free(training.p.alloc(4 * kGiB, training.p.in_module(5001)));
+    };
+    training.run();
+    return training.p.finish();
+  }();
+  return made;
+}
+
+void wasteful(benchmark::State& state) {
+  const trace::Trace& trace = wasteful_recording();
+  size_t findings = 0;
+  for (auto _ : state) findings = explain(trace)->devices[0].findings.size();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  state.counters["events"] = static_cast<double>(trace.events.size());
+  state.counters["findings"] = static_cast<double>(findings);
+  state.counters["peak_rss_MiB"] = static_cast<double>(usage.ru_maxrss) / 1024;
+}
+BENCHMARK(wasteful)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
 
 }  // namespace
 }  // namespace vram::explain

@@ -76,6 +76,21 @@ vram_dependency(nlohmann_json https://github.com/nlohmann/json/archive/v3.11.2.t
   d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273 FIND 3.11)
 vram_expose(json nlohmann_json::nlohmann_json)
 
+# protozero: protobuf, in exports/ for the formats of Perfetto and pprof. It writes fields straight to a text; Google's library
+# would need generated code and a run-time library of 3 MB. Header-only. BSD-2. Debian's package has no CMake files, and in the
+# folder `include` upstream has none either, so that nothing but the headers is used.
+find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_writer.hpp)
+if(NOT PROTOZERO_INCLUDE_DIR)
+  FetchContent_Declare(protozero URL https://github.com/mapbox/protozero/archive/refs/tags/v1.7.1.tar.gz
+    URL_HASH SHA256=27e0017d5b3ba06d646a3ec6391d5ccc8500db821be480aefd2e4ddc3de5ff99 DOWNLOAD_EXTRACT_TIMESTAMP OFF
+    SOURCE_SUBDIR include)
+  FetchContent_MakeAvailable(protozero)
+  set(PROTOZERO_INCLUDE_DIR "${protozero_SOURCE_DIR}/include")
+endif()
+add_library(vram_protozero INTERFACE)
+target_include_directories(vram_protozero SYSTEM INTERFACE "${PROTOZERO_INCLUDE_DIR}")
+vram_expose(protozero vram_protozero)
+
 # zstd: the frames of .vtrace files, and .zst snapshots. BSD-3. A static library in every build, since libvram.so contains it.
 set(vram_saved_suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a)

@@ -35,6 +35,7 @@ HEADERS_OF = {
     "lzma": "lzma.h",
     "cli11": "CLI",
     "json": "nlohmann",
+    "protozero": "protozero",
     "beast": "boost",
     "toml": "toml++",
     "sqlite": "sqlite3.h",

@@ -16,7 +16,7 @@ from steps import StepFailed, call, cores, digest, last_line, shared_stamps
 
 SHORT_SECONDS = 5
 # The fuzzers of file readers.
-READERS = ("torch_snapshot", "vtrace")
+READERS = ("foreign", "torch_snapshot", "vtrace")
 
 
 def subjects() -> list[str]:

@@ -23,7 +23,7 @@ BY_MAKE = ["zlib", "sqlite3", "ncurses"]
 C_FLAGS = ["-O2", "-fPIC", "-ffunction-sections", "-fdata-sections"]
 # Header-only libraries are the same for every processor, so the installed headers are used, but never all of
 # /usr/include, which also contains this machine's glibc.
-HEADERS = ["tl", "CLI", "nlohmann", "boost", "toml++"]
+HEADERS = ["tl", "CLI", "nlohmann", "protozero", "boost", "toml++"]
 CMAKE_PACKAGES = ["tl-expected", "CLI11", "nlohmann_json"]
 TOOLS = (("CC", "cc"), ("AR", "ar"), ("RANLIB", "ranlib"))
 JOBS = os.cpu_count() or 1

@@ -1,6 +1,7 @@
 #include "base/file.hpp"
 
 #include "base/bytes.hpp"
+#include "base/export_marks.hpp"
 #include "base/result.hpp"
 
 #include <algorithm>
@@ -205,6 +206,20 @@ bool is_text(std::string_view tail) {
   return before != std::string_view::npos && tail.substr(before + 1).starts_with(kTextEnd);
 }
 
+// For another program, in a format that states its writer.
+bool is_export(std::string_view head, std::string_view tail) {
+  const auto names_us_at = [&](size_t offset) {
+    return head.size() > offset && head.substr(offset).starts_with(kTextEnd);
+  };
+  constexpr char kPerfettoPacket = 0x0a;
+  const bool is_perfetto = head.starts_with(kPerfettoPacket) && names_us_at(kPerfettoTextAt);
+  const bool is_gzip = head.starts_with(kCommentedGzip) && names_us_at(kGzipCommentAt);
+  const bool is_parquet = head.starts_with(kParquetEnd) && tail.ends_with(kParquetEnd) &&
+                          tail.find(kParquetWriter) != tail.npos;
+  return is_perfetto || is_gzip || is_parquet || head.starts_with(kSpeedscopeStart) ||
+         head.starts_with(kChromeTraceStart);
+}
+
 }  // namespace
 
 bool is_own_format(std::string_view head, std::string_view tail) {
@@ -212,7 +227,7 @@ bool is_own_format(std::string_view head, std::string_view tail) {
                                   kSarifStart};
   const auto begins = [&](std::string_view start) { return head.starts_with(start); };
   return std::ranges::any_of(kStarts, begins) || is_json_line(head) || is_document(head) ||
-         is_text(tail);
+         is_text(tail) || is_export(head, tail);
 }
 
 bool is_history(std::string_view head) {

@@ -1,5 +1,6 @@
 #include "base/file.hpp"
 
+#include "base/export_marks.hpp"
 #include "base/testing/forked_copy.hpp"
 
 #include <gmock/gmock.h>
@@ -181,8 +182,16 @@ TEST_F(OutputTargetTest, WhatVramWroteIsReplacedAndSoIsAnEmptyFile) {
   write("run.json", "{\n  \"schema\": \"vram.report/1\",\n  \"path\": \"x\"\n}\n");
   write("two.json", "[\n{\n  \"schema\": \"vram.report/1\"}]\n");
   write("run.txt", std::string(4000, 'x') + "\n\n" + std::string(kTextEnd) + "0.1.0\n");
+  const std::string text = std::string(kTextEnd) + "0.1.0";
+  write("run.pftrace", "\x0a\x30\xe2\x03\x2d\x72\x15" + text);
+  write("run.pb.gz", std::string(kCommentedGzip) + std::string(6, '\0') + text);
+  write("run.folded", "main;f 12\n" + text + " 0\n");
+  write("run.speedscope.json", std::string(kSpeedscopeStart) + "0.1.0\"}");
+  write("run.trace.json", std::string(kChromeTraceStart) + "0.1.0\"}}");
+  write("run.parquet", "PAR1 rows " + std::string(kParquetWriter) + "0.1.0 PAR1");
   for (const char* name : {"empty", "run.vtrace", "cut.vtrace", "run.csv", "run.jsonl", "run.json",
-                           "two.json", "run.txt"}) {
+                           "two.json", "run.txt", "run.pftrace", "run.pb.gz", "run.folded",
+                           "run.speedscope.json", "run.trace.json", "run.parquet"}) {
     EXPECT_EQ(refusal(name), "") << name;
     ASSERT_TRUE(put(path(name), kRecording)) << name;
     EXPECT_EQ(content(name), kRecording) << name;
@@ -195,7 +204,13 @@ TEST_F(OutputTargetTest, WhatOnlyLooksLikeItStays) {
   write("c", R"({"schema": "other.report/1"})");
   write("d", "Written by vram 0.1.0\nand by hand\n");
   write("e", "device,temperature\n");
-  for (const char* name : {"a", "b", "c", "d", "e"}) EXPECT_NE(refusal(name), "") << name;
+  write("f", "\x0a\x30\xe2\x03\x2d\x72\x15 of another program");
+  write("g", "\x1f\x8b\x08\x10 of another program");
+  write("h", "PAR1 rows parquet-cpp-arrow version 26.0.1 PAR1");
+  write("i", R"({"exporter":"speedscope@1.25.0"})");
+  write("j", R"({"otherData":{"writer":"chrome"}})");
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"})
+    EXPECT_NE(refusal(name), "") << name;
 }
 
 TEST_F(OutputTargetTest, AFileThatIsBeingWrittenStaysWhateverIsAsked) {

@@ -5,26 +5,65 @@
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
 #include "explain/explain.hpp"
+#include "exports/exports.hpp"
+#include "reports/recording.hpp"
 #include "trace/export/export.hpp"
 #include "trace/vtrace/writer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace vram::cli {
 namespace {
 
+// One of the functions is set; Parquet has neither, since it takes tables.
 struct Format {
+  std::string_view name;  // as --to takes it
   std::string_view extension;
-  Result<> (*write)(const trace::Trace& trace, const std::string& path, Replace replace);
+  std::string_view purpose;
+  Result<> (*write_events)(const trace::Trace& trace, const std::string& path, Replace replace);
+  exports::Write write;
 };
 
-constexpr std::array kFormats = {Format{".vtrace", &trace::write_vtrace},
-                                 Format{".csv", &trace::export_csv},
-                                 Format{".jsonl", &trace::export_jsonl}};
+constexpr std::array kFormats = {
+    Format{"vtrace", ".vtrace", "compact, complete, fast to read", &trace::write_vtrace, nullptr},
+    Format{"csv", ".csv", "one line for each event, for spreadsheets and data frames",
+           &trace::export_csv, nullptr},
+    Format{"jsonl", ".jsonl", "one JSON object for each event, for jq", &trace::export_jsonl,
+           nullptr},
+    Format{"perfetto", ".pftrace", "totals, steps, scopes and blocks over time, for Perfetto",
+           nullptr, &exports::write_perfetto},
+    Format{"chrome", ".trace.json", "the same as Chrome's trace events", nullptr,
+           &exports::write_chrome_trace},
+    Format{"pprof", ".pb.gz", "bytes by stack at the peak and the end, and their growth, for pprof",
+           nullptr, &exports::write_pprof},
+    Format{"folded", ".folded", "bytes by stack at the peak, for flamegraph.pl and inferno",
+           nullptr, &exports::write_folded},
+    Format{"speedscope", ".speedscope.json", "peak, end and growth for speedscope", nullptr,
+           &exports::write_speedscope},
+    Format{"parquet", ".parquet", "a folder of tables for DuckDB, Polars and Spark", nullptr,
+           nullptr}};
+
+Words<const Format*> words_of_formats() {
+  Words<const Format*> words;
+  for (const Format& format : kFormats) words.emplace_back(format.name, &format);
+  return words;
+}
+
+Words<std::string> words_of_tables() {
+  Words<std::string> words;
+  for (const std::string_view name : reports::table_names())
+    words.emplace_back(std::string(name), std::string(name));
+  return words;
+}
 
 class ConvertCommand final : public Command {
  public:
@@ -33,38 +72,67 @@ class ConvertCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
+  [[nodiscard]] Result<const Format*> format() const;
+  [[nodiscard]] bool writes_folder(const Format& format) const {
+    return format.name == "parquet" && !table_;
+  }
+  [[nodiscard]] Result<> check_target(const Format& format) const;
+  [[nodiscard]] Result<> write(const Format& format, trace::Trace trace, Console& console) const;
+  [[nodiscard]] Result<> write_tables(const reports::SharedRecording& recording) const;
+
   std::string trace_;
   Output out_;
+  std::optional<const Format*> format_;
+  std::optional<std::string> table_;
+  bool with_events_ = false;
   trace::OpenOptions reading_;
 };
 
 const Manual& ConvertCommand::manual() const {
   static const Manual kManual = {
       "convert",
-      "convert a recording to .vtrace, .csv or .jsonl",
+      "convert a recording to the format of another program",
       "TRACE OUT [OPTIONS]",
-      "Converts a recording to the format of OUT's extension: .vtrace (compact, complete, fast to "
-      "read), .csv (one line for each event, for spreadsheets and data frames) or .jsonl (one JSON "
-      "object for each line, for jq). OUT appears when it is complete; it replaces only files that "
-      "vram wrote.",
+      "Converts a recording to the format of OUT's extension, or of --to. OUT appears when it is "
+      "complete; it replaces only files that vram wrote. For .parquet, OUT is a folder with a file "
+      "for each table (runs, devices, steps, holders, findings), unless --table names one.",
       {{"vram convert run.pickle run.vtrace", "store it in a fraction of the space"},
-       {"vram convert run.pickle run.csv", "load it with pandas or DuckDB"}}};
+       {"vram convert run.vtrace run.pftrace", "open it in ui.perfetto.dev"},
+       {"vram convert run.vtrace run.pb.gz && pprof -top run.pb.gz", "who held the peak, by stack"},
+       {"vram convert run.vtrace run.parquet --table holders", "a table for DuckDB"}},
+      {"Formats", [] {
+         std::vector<std::pair<std::string, std::string>> rows;
+         for (const Format& format : kFormats)
+           rows.emplace_back(fmt::format("{} ({})", format.extension, format.name), format.purpose);
+         return rows;
+       }()}};
   return kManual;
 }
 
 std::vector<Option> ConvertCommand::options() {
-  return {{"TRACE", "TRACE", "the recording to read", file(&trace_)},
-          {"OUT", "OUT", "the file to write; its extension selects the format", file(&out_.path)},
-          force_option(out_),
-          max_size_option(reading_)};
+  return {
+      {"TRACE", "TRACE", "the recording to read", file(&trace_)},
+      {"OUT", "OUT", "the file to write; its extension selects the format; - is standard output",
+       file(&out_.path)},
+      {"--to", "FORMAT", "the format, whatever OUT is called", choice(format_, words_of_formats())},
+      {"--table", "NAME", "parquet: write this table, and OUT is a file",
+       choice(table_, words_of_tables())},
+      {"--events", "", "parquet: also write the tables of allocations and events", &with_events_},
+      force_option(out_),
+      max_size_option(reading_)};
 }
 
-Result<Format> format_of(const std::string& path) {
-  const auto* const found = std::ranges::find_if(
-      kFormats, [&](const Format& format) { return path.ends_with(format.extension); });
-  if (found != kFormats.end()) return *found;
+Result<const Format*> ConvertCommand::format() const {
+  if (format_) return *format_;
+  for (const Format& format : kFormats) {
+    if (out_.path.ends_with(format.extension)) return &format;
+  }
+  std::vector<std::string_view> extensions;
+  for (const Format& format : kFormats) extensions.push_back(format.extension);
   return fail(Code::kBadInput,
-              "{}: cannot determine the format; use the extension .vtrace, .csv or .jsonl", path);
+              "{}: cannot determine the format; use one of the extensions {}, or name the format "
+              "with --to",
+              out_.path, fmt::join(extensions, " "));
 }
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -72,22 +140,67 @@ bool same_file(const std::string& a, const std::string& b) {
   return std::filesystem::equivalent(a, b, error) && !error;
 }
 
-Result<int> ConvertCommand::run(Console& console) {
-  VRAM_TRY_ASSIGN(const auto format, format_of(out_.path));
+Result<> ConvertCommand::check_target(const Format& format) const {
   if (same_file(trace_, out_.path)) {
     return fail(Code::kBadInput, "{}: input and output are the same file; name another output",
                 out_.path);
   }
-  VRAM_TRY(check_output(out_));
-  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, reading_, console));
+  const bool is_parquet = format.name == "parquet";
+  if (table_ && !is_parquet)
+    return fail(Code::kBadInput, "--table needs a Parquet file, found the format {}", format.name);
+  if (with_events_ && !writes_folder(format))
+    return fail(Code::kBadInput, "--events needs a folder of Parquet files, found {}",
+                is_parquet ? fmt::format("--table {}", *table_)
+                           : fmt::format("the format {}", format.name));
+  if (!writes_folder(format)) return check_output(out_);
+  std::error_code error;
+  const auto status = std::filesystem::status(out_.path, error);
+  if (out_.path == "-" || (std::filesystem::exists(status) && !is_directory(status))) {
+    return fail(Code::kBadInput,
+                "{} is no folder, and Parquet has a file for each table: name a folder, or one "
+                "table (--table)",
+                out_.path);
+  }
+  return {};
+}
+
+Result<> ConvertCommand::write_tables(const reports::SharedRecording& recording) const {
+  const Replace replace = replace_for(out_.is_forced);
+  if (table_) return exports::write_parquet_table(recording, *table_, out_.path, replace);
+  std::vector<std::string_view> tables(exports::default_tables().begin(),
+                                       exports::default_tables().end());
+  if (with_events_) tables.insert(tables.end(), {"allocations", "events"});
+  return exports::write_parquet_tables(recording, tables, out_.path, replace)
+      .map_error(
+          [&](Error error) { return out_.is_forced ? error : with_force(std::move(error)); });
+}
+
+Result<> ConvertCommand::write(const Format& format, trace::Trace trace, Console& console) const {
+  Progress progress(console, "writing " + out_.path);
+  progress.announce(trace.events.size());
+  const Replace replace = replace_for(out_.is_forced);
+  if (format.write_events != nullptr) return format.write_events(trace, out_.path, replace);
+  explain::ExplainOptions options;
+  options.progress = [&progress](std::string_view stage, double share) {
+    progress.update_stage(stage, share);
+  };
+  VRAM_TRY_ASSIGN(auto report, explain::explain(trace, options));
+  const auto recording =
+      std::make_shared<const reports::Recording>(std::move(trace), std::move(report));
+  if (format.write != nullptr) return format.write(recording, out_.path, replace);
+  return write_tables(recording);
+}
+
+Result<int> ConvertCommand::run(Console& console) {
+  VRAM_TRY_ASSIGN(const Format* const format, this->format());
+  VRAM_TRY(check_target(*format));
+  VRAM_TRY_ASSIGN(auto trace, open_with_progress(trace_, reading_, console));
   VRAM_TRY(explain::check_contents(trace));
   if (const auto cut = trace.origin.truncated_at_byte) {
     console.warning(fmt::format("{}: truncated at byte {}; everything before that is converted",
                                 trace_, format_count(*cut)));
   }
-  Progress progress(console, "writing " + out_.path);
-  progress.announce(trace.events.size());
-  return format.write(trace, out_.path, replace_for(out_.is_forced)).map([] { return 0; });
+  return write(*format, std::move(trace), console).map([] { return 0; });
 }
 
 }  // namespace

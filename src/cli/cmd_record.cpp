@@ -31,6 +31,7 @@ class RecordCommand final : public Command {
   std::optional<uint32_t> pid_;
   watch::RecordOrder order_;
   std::optional<uint64_t> timeout_ns_;
+  bool python_stacks_ = false;
   Output output_;
 };
 
@@ -38,16 +39,20 @@ const Manual& RecordCommand::manual() const {
   static const Manual kManual = {
       "record",
       "record a running process for some steps or seconds",
-      "--pid N [--steps K | --seconds S] -o FILE [--force] [--timeout TIME]",
+      "--pid N [--steps K | --seconds S] [--stacks python] -o FILE [--force] [--timeout TIME]",
       "Asks the flight recorder of a process of this user (root: of any user) for a recording of "
       "the next K steps or S seconds, preceded by what it has retained, and writes it to FILE. "
-      "Without --steps and --seconds, it answers at once. The process must have a flight recorder "
-      "(vram.flight_recorder(), VRAM_FLIGHT, vram run --flight; docs/flight-recorder.md). To "
-      "record "
-      "a program from its start, use vram run --record.",
+      "Without --steps and --seconds, it answers at once. A process without a flight recorder "
+      "(vram.flight_recorder(), VRAM_FLIGHT, vram run --flight; docs/flight-recorder.md) needs no "
+      "preparation if it uses PyTorch for CUDA: vram attaches to the probes of PyTorch's "
+      "allocator, until S seconds have passed, Ctrl-C, or the end of the process. That requires "
+      "root, or CAP_BPF and CAP_PERFMON (docs/attach.md). To record a program from its start, use "
+      "vram run --record.",
       {{"vram record --pid 4711 --steps 3 -o run.vtrace", "the next three steps"},
        {"vram record --pid 4711 --seconds 10 -o run.vtrace", "the next ten seconds"},
-       {"vram record --pid 4711 -o run.vtrace", "what its flight recorder has retained"}}};
+       {"vram record --pid 4711 -o run.vtrace", "what its flight recorder has retained"},
+       {"sudo vram record --pid 4711 --seconds 10 --stacks python -o run.vtrace",
+        "attach to a PyTorch program that knows nothing of vram"}}};
   return kManual;
 }
 
@@ -65,6 +70,8 @@ std::vector<Option> RecordCommand::options() {
           {"--seconds", "S", "record for this time", value(order_.duration_ns, parse_seconds)},
           {"--timeout", "TIME", "maximum wait for the process (60s, after --seconds)",
            value(timeout_ns_, parse_seconds)},
+          {"--stacks", "KIND", "attach, and record the stack of each allocation: python",
+           choice<bool>(python_stacks_, {{"python", true}})},
           std::move(output),
           force_option(output_)};
 }
@@ -99,10 +106,11 @@ Result<> move_file(const std::string& from, const Output& output) {
 
 Result<int> RecordCommand::run(Console& console) {
   VRAM_TRY(check());
+  if (python_stacks_) return record_by_attaching(*pid_, order_, true, output_, console);
   const auto recorded = watch::request_recording(board_folders(), *pid_, order_, timeout_ns());
   if (!recorded) {
     if (recorded.error().code != Code::kNotFound) return tl::unexpected(recorded.error());
-    return record_by_attaching(*pid_, order_, output_, console);
+    return record_by_attaching(*pid_, order_, false, output_, console);
   }
   const auto moved = move_file(*recorded, output_);
   (void)unlink(recorded->c_str());

@@ -81,7 +81,7 @@ const Manual& RunCommand::manual() const {
       "there is no pool and only the driver's calls are recorded; --strict rejects such a CMD. "
       "--flight lets a Python program's flight recorder write to DIR when a request for memory "
       "fails, at a crash or SIGTERM, and for vram record (docs/flight-recorder.md). "
-      "--dry runs a Python script on tensors without memory, stops it after two steps of its "
+      "--dry runs a Python script on tensors without memory, stops it after four steps of its "
       "optimizer, and predicts its memory and whether it fits on a GPU, on a machine without one "
       "(docs/dry-run.md). Exit codes: 0 it fits, 1 it may not or the script failed, 2 a dry run "
       "cannot follow the script. More options: python -m vram.dry --help.",
@@ -123,7 +123,7 @@ std::vector<Option> RunCommand::options() {
       {"--dry", "", "predict the memory of CMD, a Python script, without a GPU", &dry_},
       {"--gpu", "GPU", "with --dry: name of a GPU, or its memory: 24GiB (default: H200)",
        &dry_settings_.gpu},
-      {"--steps", "N", "with --dry: stop after so many steps of the optimizer (default: 2)",
+      {"--steps", "N", "with --dry: stop after so many steps of the optimizer (default: 4)",
        value(dry_settings_.steps, parse_number<uint64_t>)},
       {"--json", "", "with --dry: print JSON; what CMD prints goes to standard error",
        &dry_settings_.json},

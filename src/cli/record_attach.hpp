@@ -10,8 +10,10 @@
 
 namespace vram::cli {
 
-// Records the process and writes the file. Returns the exit code.
+// Records the process, with the Python stacks of allocations if requested, and writes the file.
+// Returns the exit code.
 [[nodiscard]] Result<int> record_by_attaching(uint32_t pid, const watch::RecordOrder& order,
-                                              const Output& output, Console& console);
+                                              bool python_stacks, const Output& output,
+                                              Console& console);
 
 }  // namespace vram::cli

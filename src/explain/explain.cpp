@@ -11,6 +11,7 @@
 #include "explain/site/scopes.hpp"
 #include "explain/steps/phases.hpp"
 #include "explain/steps/steps.hpp"
+#include "explain/waste/patterns.hpp"
 #include "explain/whatif/what_if.hpp"
 
 #include <fmt/format.h>
@@ -140,7 +141,7 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
   name_oom_steps(report);
   enter(kWhatIfStage);
   add_what_ifs(trace, device, baseline, report);
-  report.findings = find_findings(trace, device, report);
+  report.findings = find_findings(trace, device, report, find_patterns(sources, report, baseline));
   return report;
 }
 
@@ -220,6 +221,7 @@ Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options)
   describe_origin(trace, report);
   for (const trace::DeviceTrace& device : trace.devices)
     report.devices.push_back(explain_device(trace, device, options));
+  keep_uneven_gpus(report.devices);
   report.main_device = selected.value_or(lead_by_default(report.devices));
   return report;
 }

@@ -78,12 +78,21 @@ struct Breakdown {
   std::vector<Holder> holders;  // largest first, complete; the sums equal the moment's totals
 };
 
+// Of a segment: live blocks that use no more of it pin it.
+inline constexpr double kMaxPinningShare = 0.125;
+
 // Reserved but not allocated, by why it can't be given to the next request.
 struct Waste {
-  uint64_t pending_bytes = 0;       // freed, awaited by another stream
-  uint64_t rounding_bytes = 0;      // block sizes minus requested bytes of allocated blocks
-  uint64_t releasable_bytes = 0;    // segments entirely free: empty_cache() gives them back
-  uint64_t stranded_bytes = 0;      // holes in segments that live blocks hold
+  uint64_t pending_bytes = 0;            // freed, awaited by another stream
+  uint64_t pending_requested_bytes = 0;  // of the pending blocks: a part of Totals::requested_bytes
+  uint64_t rounding_bytes = 0;           // block sizes minus requested bytes of allocated blocks
+  uint64_t releasable_bytes = 0;         // segments entirely free: empty_cache() gives them back
+  uint64_t releasable_small_bytes = 0;   // ... of these, in segments for requests up to 1 MiB
+  // ... and of the others, in segments of a stream other than the one with most memory
+  uint64_t releasable_side_bytes = 0;
+  uint64_t stranded_bytes = 0;  // holes in segments that live blocks hold
+  // ... of these, in segments of which live blocks use at most kMaxPinningShare
+  uint64_t pinned_bytes = 0;
   uint64_t private_pool_bytes = 0;  // free in private pools, whose CUDA graphs or MemPools use it
   uint64_t hole_count = 0;          // those that are stranded
   // the largest free block: the largest request served without a new segment...
@@ -232,16 +241,37 @@ enum class FindingKind {
   kStreams,
   kGrowth,
   kHolder,
-  kRecording
+  kRecording,
+  // Patterns of waste (waste/patterns.hpp).
+  kGradientsKept,
+  kIdleState,
+  kTemporaries,
+  kLateFree,
+  kPrefetch,
+  kDuplicate,
+  kOldModel,
+  kEqualParameters,
+  kNoGrad,
+  kUpcast,
+  kMixedLifetimes,
+  kChurn,
+  kCleaning,
+  kDataParallel,
+  kPinnedHost
 };
 
 // An important result; ordered by bytes.
 struct Finding {
   FindingKind kind = FindingKind::kRecording;
   uint64_t bytes = 0;
-  std::string title;   // one line
-  std::string detail;  // the evidence, with numbers
-  std::string advice;  // what to do next, concretely
+  std::string title;      // one line
+  std::string detail;     // the evidence, with numbers
+  std::string advice;     // what to do next, concretely
+  std::string line = {};  // the line of code to change: "train.py:42 main"; empty if unknown
+  // By how much the peaks of requested and of reserved memory fall if the recording is replayed
+  // with the change made; nothing where no such replay was made.
+  std::optional<uint64_t> saves_bytes = {};
+  std::optional<uint64_t> saves_reserved_bytes = {};
 };
 
 struct DeviceReport {

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
@@ -75,15 +76,19 @@ std::vector<Fact> facts_of_process() {
                              {kAbout, "process.pid_namespace", number_text(process.pid_namespace)},
                              {kAbout, "process.start_ticks", number_text(process.start_ticks)},
                              {kAbout, "process.command", program_invocation_name},
-                             {kAbout, "host", host()},
-                             {kAbout, "host.boot", boot()},
                              {kAbout, "recorder", "vram " VRAM_VERSION}};
+  std::ranges::move(facts_of_machine(), std::back_inserter(facts));
   if (const auto rank = rank_of_process()) {
     facts.push_back({kAbout, "rank", std::to_string(rank->number)});
     facts.push_back({kAbout, "world_size", std::to_string(rank->count)});
   }
   std::erase_if(facts, [](const Fact& fact) { return fact.value.empty(); });  // not known
   return facts;
+}
+
+std::vector<Fact> facts_of_machine() {
+  constexpr auto kAbout = Fact::Kind::kAbout;
+  return {{kAbout, "host", host()}, {kAbout, "host.boot", boot()}};
 }
 
 void renew_facts(std::vector<Fact>& facts) {

@@ -32,6 +32,8 @@ struct Rank {
 // Process, machine and rank. A pid alone is used again, also in another container: with the pid
 // namespace and the start, in ticks since this boot of the machine, it is not.
 [[nodiscard]] std::vector<Fact> facts_of_process();
+// Those of them that hold for every process of this machine.
+[[nodiscard]] std::vector<Fact> facts_of_machine();
 // In the child of a fork: those of them that its parent had are the child's from now on.
 void renew_facts(std::vector<Fact>& facts);
 

@@ -22,6 +22,12 @@ namespace {
 
 using explain::DeviceReport;
 
+std::string_view kind_of(const DeviceReport& device) { return device.is_host ? "host" : "gpu"; }
+
+std::optional<int64_t> begin_of(const DeviceReport& device) {
+  return device.begin_unix_ns == 0 ? std::nullopt : std::optional(device.begin_unix_ns);
+}
+
 // A table with `rows(device)` rows for each device; `add(batch, device, first)` adds their columns.
 template <typename Rows, typename Add>
 Table table_of_devices(const SharedRecording& recording, Rows rows, Add add) {
@@ -30,9 +36,7 @@ Table table_of_devices(const SharedRecording& recording, Rows rows, Add add) {
     table.parts.push_back({rows(device), [recording, &device, add](uint64_t first, uint64_t count) {
                              Batch batch(count);
                              batch.add("device", [&](uint64_t) { return device.ordinal; });
-                             batch.add("device_kind", [&](uint64_t) {
-                               return std::string_view(device.is_host ? "host" : "gpu");
-                             });
+                             batch.add("device_kind", [&](uint64_t) { return kind_of(device); });
                              add(batch, device, first);
                              return batch;
                            }});
@@ -82,13 +86,40 @@ std::vector<HolderRow> holder_rows(const DeviceReport& device) {
 }
 
 using MakeTable = Result<Table> (*)(const SharedRecording&);
-constexpr std::array<std::string_view, 7> kNames = {"events", "allocations", "devices", "holders",
-                                                    "steps",  "findings",    "timeline"};
+constexpr std::array<std::string_view, 8> kNames = {
+    "runs", "devices", "steps", "holders", "findings", "timeline", "allocations", "events"};
 constexpr std::array<MakeTable, kNames.size()> kTables = {
-    events_table, allocations_table, devices_table, holders_table,
-    steps_table,  findings_table,    timeline_table};
+    runs_table,     devices_table,  steps_table,       holders_table,
+    findings_table, timeline_table, allocations_table, events_table};
 
 }  // namespace
+
+Result<Table> runs_table(const SharedRecording& recording) {
+  Table table;
+  table.parts.push_back({1, [recording](uint64_t, uint64_t count) {
+                           const explain::Report& report = recording->report;
+                           const DeviceReport& main = report.devices[report.main_device];
+                           Batch batch(count);
+                           const auto add = [&](const char* name, auto value) {
+                             batch.add(name, [&](uint64_t) { return value; });
+                           };
+                           add("path", std::string_view(report.path));
+                           add("format", std::string_view(report.format));
+                           add("file_bytes", report.file_bytes);
+                           add("truncated_at_byte", report.truncated_at_byte);
+                           add("clock", show::identifier(report.clock));
+                           add("has_stacks", report.has_stacks);
+                           add("begin_unix_ns", begin_of(main));
+                           add("rank", report.process.rank);
+                           add("world_size", report.process.world_size);
+                           add("host", std::string_view(report.process.host));
+                           add("device", main.ordinal);
+                           add("device_kind", kind_of(main));
+                           add("vram_version", std::string_view(VRAM_VERSION));
+                           return batch;
+                         }});
+  return table;
+}
 
 Result<Table> devices_table(const SharedRecording& recording) {
   return table_of_devices(
@@ -101,9 +132,7 @@ Result<Table> devices_table(const SharedRecording& recording) {
         add_member(batch, "device_frees", &device, &DeviceReport::device_frees);
         add_member(batch, "stream_count", &device, &DeviceReport::stream_count);
         add_member(batch, "pool_count", &device, &DeviceReport::pool_count);
-        batch.add("begin_unix_ns", [&](uint64_t) {
-          return device.begin_unix_ns == 0 ? std::nullopt : std::optional(device.begin_unix_ns);
-        });
+        batch.add("begin_unix_ns", [&](uint64_t) { return begin_of(device); });
         add_member(batch, "duration_ns", &device, &DeviceReport::duration_ns);
         batch.add("confidence",
                   [&](uint64_t) { return show::identifier(device.verdict.confidence); });
@@ -163,6 +192,12 @@ Result<Table> findings_table(const SharedRecording& recording) {
         add_member(batch, "title", findings, &Finding::title);
         add_member(batch, "detail", findings, &Finding::detail);
         add_member(batch, "advice", findings, &Finding::advice);
+        batch.add("line", [&](uint64_t row) {
+          const std::string& line = findings[row].line;
+          return line.empty() ? std::nullopt : std::optional(line);
+        });
+        add_member(batch, "peak_saved_bytes", findings, &Finding::saves_bytes);
+        add_member(batch, "reserved_saved_bytes", findings, &Finding::saves_reserved_bytes);
       });
 }
 

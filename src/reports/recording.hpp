@@ -24,8 +24,8 @@ struct Recording {
 [[nodiscard]] Result<std::shared_ptr<const Recording>> open_recording(
     const std::string& path, const trace::OpenOptions& options);
 
-// "events", "allocations", "devices", "holders", "steps", "findings", "timeline". docs/load.md
-// describes their columns.
+// "runs", "devices", "steps", "holders", "findings", "timeline", "allocations", "events".
+// docs/load.md describes their columns.
 [[nodiscard]] std::span<const std::string_view> table_names();
 
 // The table refers to the recording and keeps it. kBadInput: there is no table of this
@@ -36,6 +36,9 @@ struct Recording {
 // The tables of a recording. Each keeps the recording as long as it exists. Those with stacks may
 // fail with kTooLarge.
 using SharedRecording = std::shared_ptr<const Recording>;
+
+// One row: the file, the process that was recorded, and the device that the report leads with.
+[[nodiscard]] Result<Table> runs_table(const SharedRecording& recording);
 
 // The parts of the report that are lists or figures, under the names of docs/json.md.
 [[nodiscard]] Result<Table> devices_table(const SharedRecording& recording);

@@ -131,6 +131,8 @@ TEST(Report, TablesHaveTheRowsThatTheDocumentCounts) {
   EXPECT_EQ(column_of<std::string>(report, "findings", "title").size(), findings);
   EXPECT_EQ(column_of<uint64_t>(report, "devices", "requested_bytes").size(),
             document["devices"].size());
+  EXPECT_EQ(column_of<std::string>(report, "runs", "path"),
+            std::vector{std::optional(document["path"].get<std::string>())});
   EXPECT_GT(events, 0U);
   EXPECT_GT(findings, 0U);
 }
@@ -143,10 +145,10 @@ TEST(Report, EveryTableHasAName) {
     EXPECT_EQ(vram_report_table(report.get(), name, stream.get()), VRAM_REPORT_OK) << name;
     names.insert(name);
   }
-  EXPECT_EQ(names.size(), 7U);
+  EXPECT_EQ(names.size(), 8U);
   Stream stream;
   EXPECT_EQ(vram_report_table(report.get(), "blocks", stream.get()), VRAM_REPORT_INVALID_VALUE);
-  EXPECT_THAT(vram_report_last_error(), HasSubstr("events, allocations, devices"));
+  EXPECT_THAT(vram_report_last_error(), HasSubstr("runs, devices, steps"));
 }
 
 TEST(Report, AStreamOutlivesItsReport) {

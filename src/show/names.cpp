@@ -103,6 +103,36 @@ std::string_view identifier(FindingKind kind) {
       return "holder";
     case FindingKind::kRecording:
       return "recording";
+    case FindingKind::kGradientsKept:
+      return "gradients_kept";
+    case FindingKind::kIdleState:
+      return "idle_state";
+    case FindingKind::kTemporaries:
+      return "temporaries";
+    case FindingKind::kLateFree:
+      return "late_free";
+    case FindingKind::kPrefetch:
+      return "prefetch";
+    case FindingKind::kDuplicate:
+      return "duplicate";
+    case FindingKind::kOldModel:
+      return "old_model";
+    case FindingKind::kEqualParameters:
+      return "equal_parameters";
+    case FindingKind::kNoGrad:
+      return "no_grad";
+    case FindingKind::kUpcast:
+      return "upcast";
+    case FindingKind::kChurn:
+      return "churn";
+    case FindingKind::kCleaning:
+      return "cleaning";
+    case FindingKind::kMixedLifetimes:
+      return "mixed_lifetimes";
+    case FindingKind::kDataParallel:
+      return "data_parallel";
+    case FindingKind::kPinnedHost:
+      return "pinned_host";
   }
   return "unknown";
 }

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "trace/import/bytes/source.hpp"
+#include "trace/import/foreign/foreign.hpp"
 #include "trace/import/rows/exported.hpp"
 #include "trace/import/torch_snapshot.hpp"
 #include "trace/vtrace/frames.hpp"
@@ -68,6 +69,7 @@ Result<Trace> open_stream(InputFile file, const OpenOptions& options) {
   if (is_vtrace({reinterpret_cast<const char*>(head->data()), head->size()}))
     return read_packed_vtrace(source, options);
   if (const auto form = exported_form(*head)) return import_exported(source, *form, options);
+  if (const auto form = foreign_form(*head)) return import_foreign(source, *form, options);
   if (Result<> checked = check_snapshot_magic(*head); !checked) {
     return tl::unexpected(checked.error());
   }

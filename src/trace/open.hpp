@@ -17,7 +17,8 @@ struct OpenOptions {
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 };
 
-// "-" is standard input. Also reads exports of vram convert (import/rows/exported.hpp). Errors:
+// "-" is standard input. Also reads exports of vram convert (import/rows/exported.hpp) and
+// recordings of other programs (import/foreign/foreign.hpp). Errors:
 // kNotFound, kIo; kBadInput with what was expected, what was found and at which byte; kUnsupported
 // for known formats that are no recordings; kTooLarge. A truncated recording is no error: see
 // Origin::truncated_at_byte.

@@ -60,7 +60,7 @@ TEST_F(OpenTest, SaysInOneLineWhatAFileIsInstead) {
       {"(dp0\nS'segments'\n", Code::kUnsupported, "protocol 0 or 1"},
       {"}q\x00(X"s, Code::kUnsupported, "protocol 0 or 1"},
       {"PK\x03\x04............", Code::kUnsupported, "found a zip archive, as torch.save writes"},
-      {"{\"traceEvents\": []}", Code::kUnsupported, "looks like JSON"},
+      {"{\"traceEvents\": []}", Code::kBadInput, "no [memory] events of torch.profiler"},
       {"\r\n [{\"ph\": \"X\"}]", Code::kUnsupported, "looks like JSON"},
       {"SQLite format 3\0"s, Code::kUnsupported, "an SQLite database"},
       {"\x7f"

@@ -164,3 +164,22 @@ def test_the_result_is_a_multiple_if_a_multiple_fits() -> None:
     found = vram.find_batch_size(train, dry=True, gpu=f"{int(needed * 1.08)}B", start=100)
     assert found.batch_size % 8 == 0
     assert 16 <= found.batch_size <= 24
+
+
+def test_memory_that_later_steps_need_counts() -> None:
+    """The allocator's cached memory can be divided worse in the third step than in the two before."""
+
+    def train(batch: int) -> None:
+        model = nn.Linear(256, 256).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(4):
+            x = torch.empty(batch << 10, 256, device="cuda")
+            more = x.clone() if step == 2 else None
+            model(x).square().mean().backward()
+            del more
+            optimizer.step()
+            optimizer.zero_grad()
+
+    found = vram.find_batch_size(train, dry=True, gpu="2GiB")
+    assert vram.predict(train, "2GiB", steps=3, batch=found.batch_size).fits
+    assert vram.predict(train, "2GiB", steps=2, batch=found.batch_size + 8).fits, "two steps would allow more"

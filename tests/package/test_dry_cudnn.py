@@ -43,7 +43,7 @@ def test_an_lstm_allocates_what_was_recorded(tmp_path: Path, sizes: list[int]) -
         sizes.clear()
         output, _ = layer(x, (states[0], states[1]))
         assert [size for size in sizes if size] == FORWARD
-        gradient = torch.empty_like(output)
+        gradient = torch.empty(output.shape, device="cuda")
         sizes.clear()
         output.backward(gradient)
         copied = [x.nbytes]  # a leaf wants its gradient in its own layout
@@ -60,6 +60,15 @@ MEASURED = [
     (nn.GRU(768, 768, 4, batch_first=True, bidirectional=True), (64, 128, 768), False, 586_154_752, 1_358_954_752),
     (nn.GRU(768, 768, 4, batch_first=True, bidirectional=True), (16, 64, 768), True, 168_362_368, 84_934_912),
     (nn.RNN(512, 512, 2, batch_first=True), (16, 64, 512), False, 32_571_776, 6_291_712),
+    # Of the sampled layers with an odd number, which led to no rule.
+    (nn.LSTM(1536, 256, 3, batch_first=True, bidirectional=False), (1, 5, 1536), False, 36_841_760, 87_296),
+    (nn.LSTM(32, 64, 2, batch_first=True, bidirectional=True), (2, 150, 32), False, 36_505_376, 1_689_856),
+    (nn.LSTM(80, 1024, 1, batch_first=True, bidirectional=False), (48, 33, 80), False, 61_390_464, 32_440_576),
+    (nn.GRU(320, 80, 1, batch_first=False, bidirectional=False), (150, 2, 320), False, 11_560_736, 576_256),
+    (nn.GRU(640, 256, 1, batch_first=True, bidirectional=True), (16, 50, 640), False, 39_715_200, 9_830_656),
+    (nn.RNN(640, 300, 1, batch_first=False, bidirectional=False), (400, 16, 640), False, 150_944_192, 7_680_256),
+    (nn.GRU(1280, 160, 3, batch_first=False, bidirectional=True), (200, 32, 1280), False, 347_128_320, 163_840_256),
+    (nn.LSTM(1000, 128, 1, batch_first=False, bidirectional=True), (16, 100, 1000), False, 75_875_360, 8_192_256),
 ]
 
 
@@ -162,3 +171,22 @@ def test_attention_without_gradients_keeps_no_sums(tmp_path: Path, sizes: list[i
         sizes.clear()
         functional.scaled_dot_product_attention(q.requires_grad_(), q, q)
     assert (2 * 4 * 128 * 4 in sizes, 2 * 4 * 128 * 4 in without) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [("benchmark", True, "benchmark is on"), ("allow_tf32", False, "allow_tf32 is off")],
+)
+def test_settings_without_rules_are_named(
+    setting: str, value: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, setting, value)
+
+    def run() -> None:
+        with dry_run(path=tmp_path / "dry.vtrace"):
+            layer = nn.Conv2d(3, 8, 3).cuda()
+            for _ in range(2):
+                layer(torch.empty(2, 3, 16, 16, device="cuda"))
+
+    with pytest.warns(UserWarning, match=expected):
+        run()

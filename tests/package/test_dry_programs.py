@@ -127,6 +127,47 @@ def test_what_needs_no_values(tmp_path: Path) -> None:
         assert torch.equal(torch.ones(2), torch.ones(2))
 
 
+def test_addresses_tell_storages_apart(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        x, y = torch.randn(8, 5, device="cuda"), torch.randn(8, 5, device="cuda")
+        assert x.data_ptr() == x.view(40).data_ptr() != y.data_ptr()
+        assert x[1:].data_ptr() == x.data_ptr() + 5 * 4
+        assert x.data_ptr() % 512 == 0
+        assert torch.empty(0, device="cuda").data_ptr() == 0
+        large = [torch.empty(1 << 20) for _ in range(2)]  # on the CPU, but pretended too
+        assert large[0].data_ptr() != large[1].data_ptr() != 0
+
+
+def test_a_triton_kernel_gets_no_address(tmp_path: Path) -> None:
+    launch: dict[str, Any] = {}
+    exec(compile("def launch(x):\n    return x.data_ptr()\n", "/lib/triton/runtime/jit.py", "exec"), launch)
+    with dry_run(path=tmp_path / "dry.vtrace"), pytest.raises(DryRunError, match=r"data_ptr\(\).*register_fake"):
+        launch["launch"](torch.randn(8, device="cuda"))
+
+
+def loss_of_labels(where: str, **more: Any) -> Any:
+    scores = torch.randn(400, 8, 64, device="cuda", requires_grad=True)
+    lengths = torch.full((8,), 400, device=where), torch.full((8,), 20, device=where)
+    labels = more.get("labels", torch.randint(1, 64, (8, 20), device="cuda"))
+    return F.ctc_loss(scores.log_softmax(-1), labels, *lengths)
+
+
+def test_ctc_loss_has_the_memory_of_the_gpu(tmp_path: Path) -> None:
+    """What a probe measured on an H200 (PyTorch 2.11): 524,800 bytes of probabilities, twice in the backward, and 563,200 of its scores."""
+    with dry_run(path=tmp_path / "dry.vtrace", torch_version="2.11.0") as run:
+        loss_of_labels("cpu").backward()
+    assert not run.unknown_operators
+    gradients, small = 3 * 819200, 192 + 1280 + 2 * 32 + 64 + 2 * 4
+    assert run.peak.requested_bytes == pytest.approx(gradients + 2 * 524800 + 563200 + small, abs=1024)
+
+
+def test_ctc_loss_with_lengths_on_the_gpu(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        loss_of_labels("cuda").backward()
+        with pytest.raises(DryRunError, match=r"aten::ctc_loss .* pad the labels"):
+            loss_of_labels("cuda", labels=torch.randint(1, 64, (160,), device="cuda"))
+
+
 def test_nothing_is_saved(tmp_path: Path) -> None:
     file = io.BytesIO()
     save = torch.save
@@ -136,3 +177,42 @@ def test_nothing_is_saved(tmp_path: Path) -> None:
     assert any("saves nothing" in str(each.message) for each in warned)
     assert not file.getvalue()
     assert torch.save is save
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_of_groups(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Results, and for bfloat16 what probes measured on an H200: 60 bytes for each group, and 67,584 in addition."""
+    with dry_run("H200", path=tmp_path / "dry.vtrace", torch_version="2.11.0") as run:
+        x = torch.randn(256, 64, device="cuda", dtype=dtype, requires_grad=True)
+        weight = torch.randn(8, 128, 64, device="cuda", dtype=dtype, requires_grad=True)
+        ends = torch.arange(32, 257, 32, device="cuda", dtype=torch.int32)
+        out = F.grouped_mm(x, weight.transpose(-2, -1), offs=ends)
+        assert out.shape == (256, 128)
+        out.backward(torch.ones_like(out))
+        assert x.grad is not None
+        assert weight.grad is not None
+        assert x.grad.shape == x.shape
+        assert weight.grad.shape == weight.shape
+    assert not run.unknown_operators
+    both = 2 * (x.nbytes + weight.nbytes + out.nbytes) + ends.nbytes
+    inside = 60 * 8 + 67584 if dtype == torch.bfloat16 else 2 * (32 << 20)  # cuBLAS, of two threads
+    assert run.peak.requested_bytes == pytest.approx(both + inside, rel=0.1)
+
+
+# The operator's input and dimensions, and what a probe measured in addition to the result; those with (*) led to no rule.
+TRANSFORMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], int]] = {
+    "rows": (lambda x: torch.fft.fft(x, dim=-2), (8, 16, 768), 393216),
+    "the last dimension": (lambda x: torch.fft.rfft(x), (2, 64, 256), 0),
+    "all dimensions": (lambda x: torch.fft.rfftn(x), (16, 64, 512), 2105344),
+    "all dimensions (*)": (lambda x: torch.fft.rfftn(x), (8, 257, 256), 2121792),
+    "a large prime": (lambda x: torch.fft.fft(x), (16, 100, 1009), 12915968),
+}
+
+
+@pytest.mark.parametrize(("transform", "shape", "inside"), TRANSFORMS.values(), ids=TRANSFORMS)
+def test_transforms(transform: Callable[[Any], Any], shape: tuple[int, ...], inside: int, tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace", torch_version="2.11.0") as run:
+        x = torch.randn(shape, device="cuda")
+        out = transform(x)
+    assert not run.unknown_operators
+    assert run.peak.requested_bytes - x.nbytes - out.nbytes == pytest.approx(inside, abs=1024)

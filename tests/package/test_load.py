@@ -289,7 +289,7 @@ def test_what_the_recording_lacks_is_an_error() -> None:
         report.holders(top=0)
     with pytest.raises(ValueError, match=r"null byte in 'peak\\x00'"):
         report.state("peak\0")
-    with pytest.raises(ValueError, match=r"'blocks': expected one of events, allocations"):
+    with pytest.raises(ValueError, match=r"'blocks': expected one of runs, devices"):
         report.to_arrow("blocks")
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from vram._arguments import require_at_least
 from vram._error import VramError
 from vram.dry._dry_run import DryRun, dry_run
-from vram.dry._repeat import stopped_after
+from vram.dry._repeat import STEPS, stopped_after
 
 _FITS, _FAILED, _CANNOT_FOLLOW = 0, 1, 2  # exit codes
 
@@ -39,7 +39,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m vram.dry", description="Predict a script's GPU memory without a GPU."
     )
     parser.add_argument("--gpu", default="H200", help="name of a GPU, or its memory: 24GiB (default: H200)")
-    parser.add_argument("--steps", type=int, default=2, help="stop after so many steps of the optimizer (default: 2)")
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, help=f"stop after so many steps of the optimizer (default: {STEPS})"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="keep the trace in this file: dry.vtrace")
     parser.add_argument("--allocator", help="as for vram replay (default: PyTorch's)")
     parser.add_argument("--world-size", type=int, default=1, help="number of ranks (default: 1)")

@@ -9,7 +9,7 @@ from vram._error import VramError
 from vram._sizes import format_size
 from vram.dry._dry_run import DryRun, dry_run
 from vram.dry._gpu import find_gpu
-from vram.dry._repeat import Program
+from vram.dry._repeat import STEPS, Program
 from vram.dry._results import DryRunFits, fits_on
 from vram.recover._fit import Trial
 
@@ -40,7 +40,7 @@ class BatchSearch:
     def run(self, batch_size: int) -> Trial:
         run = dry_run(self._name)
         try:
-            Program(lambda: self._trial(batch_size), steps=2).run_in(run)
+            Program(lambda: self._trial(batch_size), steps=STEPS).run_in(run)
         except Exception as error:
             if type(error).__name__ != "OutOfMemoryError":  # a limit that the program sets
                 raise

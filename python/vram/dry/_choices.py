@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from vram.dry import _cudnn
+from vram.dry import _ctc, _cudnn
 from vram.dry._gpu import Gpu
 
 _ATEN = torch.ops.aten
@@ -257,6 +257,7 @@ class Choices:
             _ATEN.scaled_dot_product_attention.default: Attention(gpu, torch_version, self.in_place),
             _ATEN.linear.default: self._linear,
             _ATEN._batch_norm_impl_index.default: batch_norm,
+            _ATEN.ctc_loss.Tensor: _ctc.loss,
             **_cudnn.recurrent(),
         }
         library: Any = torch.library

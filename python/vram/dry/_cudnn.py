@@ -18,9 +18,14 @@ from vram.dry._recurrent import GRU, LSTM, RELU, TANH, reserve_bytes
 _ATEN = torch.ops.aten
 
 
-def is_acceptable(tensor: Any) -> bool:
-    """Whether cuDNN's recurrent layers take it."""
-    dtypes = (torch.float16, torch.float32, torch.float64)
+_WITH_BIASES = 4  # weights of a layer, of which two are biases
+
+
+_FLAT = (torch.float16, torch.float32, torch.float64)
+
+
+def is_acceptable(tensor: Any, dtypes: tuple[torch.dtype, ...] = (*_FLAT, torch.bfloat16)) -> bool:
+    """Whether cuDNN's recurrent layers take it; their weights are put into one piece only if they are of `_FLAT`."""
     return (
         tensor.device.type == "cuda" and torch.backends.cudnn.enabled and tensor.dtype in dtypes and tensor.numel() > 0
     )
@@ -44,7 +49,9 @@ def flatten(layer: Any) -> None:
     weights = layer._flat_weights
     if not weights or any(not isinstance(weight, torch.Tensor) for weight in weights):
         return
-    if any(not is_acceptable(weight) or weight.dtype != weights[0].dtype for weight in weights) or _is_flat(weights):
+    if any(not is_acceptable(weight, _FLAT) or weight.dtype != weights[0].dtype for weight in weights) or _is_flat(
+        weights
+    ):
         return
     with torch.no_grad():
         buffer = torch.zeros(
@@ -123,7 +130,8 @@ def _rnn(
     directions = 2 if bidirectional else 1
     output = _steps_first(x, (projected or hidden) * directions, batch_first and not batch_sizes)
     values = math.prod(x.shape[:-1])
-    kept = reserve_bytes(mode, values, hidden, layers, directions, x.dtype.itemsize, dropout)
+    steps = len(batch_sizes) * hx.shape[1] if batch_sizes else values
+    kept = reserve_bytes(mode, values, steps, hidden, projected, layers, directions, x.dtype.itemsize, dropout)
     reserve = kept if train else 0
     buffer = x.new_empty(sum(each.numel() for each in weight)) if weight_buf is None else weight_buf
     return (
@@ -135,12 +143,16 @@ def _rnn(
     )
 
 
-def _rnn_backward(x: Any, weight: Any, _stride: int, _weight_buf: Any, hx: Any, cx: Any, *rest: Any) -> Any:
+def _rnn_backward(x: Any, weight: Any, stride: int, _weight_buf: Any, hx: Any, cx: Any, *rest: Any) -> Any:
     batch_first, batch_sizes, output_mask = rest[8], rest[12], rest[-1]
-    buffer, offset, gradients = x.new_empty(sum(each.numel() for each in weight)), 0, []
-    for each in weight:
-        gradients.append(buffer[offset : offset + each.numel()].view(each.shape))
-        offset += each.numel()
+    gradients = []
+    if stride < _WITH_BIASES:  # copies, since cuDNN's own have biases too
+        gradients = [torch.empty_like(each) for each in weight]
+    else:
+        buffer, offset = x.new_empty(sum(each.numel() for each in weight)), 0
+        for each in weight:
+            gradients.append(buffer[offset : offset + each.numel()].view(each.shape))
+            offset += each.numel()
     return (
         _steps_first(x, x.size(-1), batch_first and not batch_sizes),
         torch.empty_like(hx, memory_format=torch.contiguous_format),

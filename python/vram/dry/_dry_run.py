@@ -19,7 +19,7 @@ from vram._sizes import format_size
 from vram.dry import _what_if, _why
 from vram.dry._gpu import find_gpu
 from vram.dry._models import Model
-from vram.dry._repeat import Program
+from vram.dry._repeat import STEPS, Program
 from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak
 from vram.dry._run import Settings, TracedRun
 
@@ -268,7 +268,7 @@ def predict(
     program: Callable[..., object],
     gpu: str = "H200",
     *,
-    steps: int = 2,
+    steps: int = STEPS,
     path: str | Path | None = None,
     assume: Mapping[str, Any] | None = None,
     allocator: str | None = None,
@@ -286,7 +286,8 @@ def predict(
     Args:
         program: The function. Each of its dry runs begins with the same random numbers.
         gpu: The name of a GPU ("RTX 4090"), or the memory that it is sold with ("24GiB").
-        steps: How many steps of the optimizer to run. The optimizer's states exist from the second on.
+        steps: How many steps of the optimizer to run. The optimizer's states exist from the second on; later steps divide the allocator's
+                cached memory differently, and can need more.
         path: As for vram.dry_run(), like the next four.
         assume: What to assume where the program reads values of the GPU.
         allocator: Which allocator to predict.

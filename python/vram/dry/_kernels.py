@@ -6,11 +6,13 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     numel(t) itemsize(t) nbytes(t) rank(t) size(t, d) dtype(t) output(i) count(list) total(list) largest(list)
     is_contiguous(t) is_channels_last(t) copy_bytes(t): 0 if contiguous
     sequence_copy_bytes(t): 0 if contiguous once heads and sequence are swapped
+    steps_copy_bytes(t, batch_first): 0 if contiguous once its first dimension is the time
     broadcast_numel(list): elements of the tensors' common shape
     matrix(t, rows, columns): a contiguous one with the type of t
     reduction_buffer(t, dims, processors, processor_threads, element_bytes) reduction_counters(…): see _reductions.py
     convolution_workspace(direction, …) convolution_copy(t, input, weight): see _convolutions.py
-    recurrent_workspace(…): see _recurrent.py
+    recurrent_workspace(…) recurrent_gates(mode): see _recurrent.py
+    transform_bytes(t, dims, result): see _transforms.py
     ceil_div(a, b) round_up(a, b) min(…) max(…)
 """
 
@@ -27,7 +29,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from vram.dry import _convolutions, _recurrent, _reductions
+from vram.dry import _convolutions, _recurrent, _reductions, _transforms
 from vram.dry._arithmetic import ceil_div, round_up
 from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 
@@ -122,6 +124,15 @@ def _sequence_copy_bytes(tensor: Any) -> int:
     return 0 if is_contiguous(_Matrix(tuple(shape), tuple(strides), tensor.dtype)) else _nbytes(tensor)
 
 
+def _steps_copy_bytes(tensor: Any, batch_first: bool) -> int:
+    """Bytes of a copy whose first dimension is the time; 0 if the tensor is stored so."""
+    shape, strides = [*tensor.shape], [*tensor.stride()]
+    if batch_first and len(shape) == 3:
+        for each in (shape, strides):
+            each[0], each[1] = each[1], each[0]
+    return 0 if is_contiguous(_Matrix(tuple(shape), tuple(strides), tensor.dtype)) else _nbytes(tensor)
+
+
 def _broadcast_numel(tensors: Any) -> int:
     """Returns the elements of the common shape of tensors, of which some may be None."""
     shape: list[int] = []
@@ -147,6 +158,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "is_contiguous": is_contiguous,
     "is_channels_last": is_last,
     "sequence_copy_bytes": _sequence_copy_bytes,
+    "steps_copy_bytes": _steps_copy_bytes,
     "broadcast_numel": _broadcast_numel,
     "matrix": lambda tensor, rows, columns: _Matrix((rows, columns), (columns, 1), tensor.dtype),
     "copy_bytes": lambda tensor: 0 if is_contiguous(tensor) else _nbytes(tensor),
@@ -154,6 +166,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "reduction_buffer": lambda *arguments: _reductions.scratch(*arguments)[0],
     "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],
     "recurrent_workspace": _recurrent.workspace_bytes,
+    "transform_bytes": _transforms.transform_bytes,
+    "recurrent_gates": _recurrent.GATES.__getitem__,
     "ceil_div": ceil_div,
     "round_up": round_up,
     "min": min,

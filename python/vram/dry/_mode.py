@@ -24,7 +24,7 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vram.dry import _cudnn
+from vram.dry import _ctc, _cudnn
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
 from vram.dry._kernels import Allocation, Call, Kernels
@@ -41,6 +41,7 @@ _ATEN = torch.ops.aten
 # Results that are allocated in another order than they are returned.
 _BIRTHS = {
     _ATEN.native_dropout.default: (1, 0),  # the mask first
+    _ATEN._ctc_loss.default: (1, 0),  # the probabilities first
     _ATEN._scaled_dot_product_cudnn_attention.default: (2, 3, 0, 1),  # of tensors only: seed and offset first
 }
 # Operators that are other ones on a GPU where PyTorch's C++ code calls them; see _is_in_place().
@@ -50,7 +51,7 @@ _IN_PLACE = {
     _ATEN.scatter.src: _ATEN.scatter_.src,
     _ATEN.scatter_add.default: _ATEN.scatter_add_.default,
 }
-_HANDLED = {**SIZED, **_cudnn.HANDLED}
+_HANDLED = {**SIZED, **_cudnn.HANDLED, **_ctc.HANDLED}
 # Operators whose workspaces depend on the kernels that cuDNN chooses; what rules say of them is an estimate.
 _ESTIMATED = ("aten.convolution", "aten._cudnn_rnn")
 _RANGES = frozenset({_ATEN.arange.default, _ATEN.arange.start, _ATEN.arange.start_step})
@@ -268,6 +269,8 @@ class DryMode(TorchDispatchMode):
         if not self._kernels.is_known(name) and name not in self.unknown_operators:
             self.unknown_operators[name] = users_line()
         if name.startswith(_ESTIMATED) and name not in self.estimated_operators:
+            if name == "aten.convolution.default":
+                _warn_of_settings()
             self.estimated_operators[name] = users_line()
         self._uses_cudnn = self._uses_cudnn or "cudnn" in name or "convolution" in name
         # On a GPU, backward runs on a thread of autograd's.
@@ -374,6 +377,20 @@ class DryMode(TorchDispatchMode):
         (start.exp() + start.sin()).backward(torch.ones(2, device="cuda"))
         self._owners_of_one = self._seen_owners[0]
         self._seen_owners = None
+
+
+def _warn_of_settings() -> None:
+    """Warn of settings with which cuDNN takes other algorithms than those that were measured for the rules."""
+    if torch.backends.cudnn.benchmark:
+        warn(
+            "torch.backends.cudnn.benchmark is on: cuDNN then tries algorithms whose workspaces can need more memory than the program; a dry "
+            "run predicts the memory without it"
+        )
+    elif not torch.backends.cudnn.allow_tf32:
+        warn(
+            "torch.backends.cudnn.allow_tf32 is off: convolutions in float32 then use other algorithms; a dry run predicts the workspaces of "
+            "those with TF32"
+        )
 
 
 def _is_dense(tensor: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 import torch
@@ -10,7 +12,24 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
-from vram.dry._values import Unknown, warn
+from vram.dry._values import DryRunError, Unknown, users_line, warn
+
+_TRITON = f"{os.sep}triton{os.sep}"
+
+
+def _address(mode: DryMode, tensor: Any, reader: str) -> int:
+    """Return an address that tells storages apart, as programs use it to find shared weights. There is no memory behind it."""
+    if _TRITON in reader:
+        raise DryRunError(
+            f"{users_line()}: data_ptr() gives a Triton kernel the address of a tensor on the GPU, which has no memory in a dry run; make "
+            "the kernel an operator with torch.library.triton_op and torch.library.register_fake, or leave it out of the dry run"
+        )
+    storage = tensor.untyped_storage()
+    if not tensor.numel() or not storage.nbytes():
+        return 0
+    place = mode.storages.place(storage)
+    begin: int = storage._cdata if place is None else place[1]  # on the CPU, by the object of the storage
+    return begin + int(tensor.storage_offset()) * int(tensor.dtype.itemsize)
 
 
 def put_in_place(patches: Patches, mode: DryMode) -> None:
@@ -47,6 +66,7 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
         return read
 
     for name, method in {
+        "data_ptr": lambda tensor: _address(mode, tensor, sys._getframe(1).f_code.co_filename),
         "item": item,
         "__float__": number,
         "__int__": lambda tensor: int(item(tensor)),

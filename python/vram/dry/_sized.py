@@ -98,7 +98,18 @@ def _loss(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return _made(mode, func, args, kwargs, reduced.new_empty(elements).as_strided((), ()))
 
 
+def _grouped(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """PyTorch's fake kernel takes bfloat16 only; on a GPU, other types are multiplied group by group."""
+    a, b, *rest = args
+    offsets = rest[0] if rest else kwargs.get("offs")
+    if a.dtype == torch.bfloat16:
+        return mode.pretend(func, args, kwargs)
+    groups = () if a.dim() + b.dim() == 5 else ((a.size(0) if a.dim() == 3 else offsets.size(0)),)
+    return _made(mode, func, args, kwargs, a.new_empty((*groups, a.size(-2), b.size(-1))))
+
+
 SIZED: dict[Any, Sized] = {
+    _ATEN._grouped_mm.default: _grouped,
     _ATEN.mse_loss.default: _loss,
     _ATEN.smooth_l1_loss.default: _loss,
     _ATEN.binary_cross_entropy.default: _loss,

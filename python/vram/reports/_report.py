@@ -78,13 +78,20 @@ class ReportStep:
 
 @dataclass(frozen=True)
 class Finding:
-    """A result of the report: ``detail`` is the evidence, ``advice`` what to do. docs/json.md lists the kinds."""
+    """A result of the report: ``detail`` is the evidence, ``advice`` what to do. docs/json.md lists the kinds.
+
+    ``line`` is the line of code to change. The saved bytes are what the peaks of requested and reserved memory lose if the recording is
+    replayed with the change made (docs/findings.md). None: unknown, or not replayed.
+    """
 
     kind: str
     bytes: int
     title: str
     detail: str
     advice: str
+    line: str | None = None
+    peak_saved_bytes: int | None = None
+    reserved_saved_bytes: int | None = None
 
 
 class DeviceReport:
@@ -246,7 +253,7 @@ class Report:
         """Return a table for Polars, DuckDB and other libraries that read Arrow; docs/load.md lists the columns.
 
         Args:
-            name: "events", "allocations", "devices", "holders", "steps", "findings" or "timeline".
+            name: "runs", "devices", "steps", "holders", "findings", "timeline", "allocations" or "events".
 
         Raises:
             ValueError: There is no such table.

@@ -257,8 +257,8 @@ int rank_of(const Finding& finding) {
 }  // namespace
 
 std::vector<Finding> find_findings(const trace::Trace& trace, const trace::DeviceTrace& device,
-                                   const DeviceReport& report) {
-  std::vector<Finding> findings;
+                                   const DeviceReport& report, std::vector<Finding> patterns) {
+  std::vector<Finding> findings = std::move(patterns);
   ooms(trace, report, &findings);
   add_leak_findings(trace, report, &findings);
   add_waste_findings(trace, device, report, &findings);

@@ -30,10 +30,12 @@ inline constexpr uint64_t kMaxDoublingSteps = 10'000;
   return bytes > 0 && static_cast<double>(bytes) >= share * static_cast<double>(whole);
 }
 
-// Out of memory first, problems of the recording last; the others by bytes, descending.
+// Out of memory first, problems of the recording last; the others by bytes, descending. `patterns`:
+// those of waste/patterns.hpp.
 [[nodiscard]] std::vector<Finding> find_findings(const trace::Trace& trace,
                                                  const trace::DeviceTrace& device,
-                                                 const DeviceReport& report);
+                                                 const DeviceReport& report,
+                                                 std::vector<Finding> patterns = {});
 
 // The call that records stacks, in the words of advice.
 inline constexpr const char* kRecordStacks =

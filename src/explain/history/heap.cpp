@@ -1,6 +1,7 @@
 #include "explain/history/heap.hpp"
 
 #include "replay/peers/torch_options.hpp"
+#include "trace/allocators.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -297,9 +298,14 @@ std::vector<bool> contexts_of_vram(const trace::Tables& tables) {
 }  // namespace
 
 AllocatorRules rules_of(const trace::Trace& trace, trace::DeviceKind kind) {
-  if (kind == trace::DeviceKind::kHost) return AllocatorRules({}, true);
-  AllocatorRules rules(replay::recorded_torch(trace));
-  rules.set_contexts_of_vram(contexts_of_vram(trace.tables));
+  const bool is_host = kind == trace::DeviceKind::kHost;
+  AllocatorRules rules =
+      is_host ? AllocatorRules({}, true) : AllocatorRules(replay::recorded_torch(trace));
+  if (!is_host) rules.set_contexts_of_vram(contexts_of_vram(trace.tables));
+  const bool is_unknown = std::ranges::any_of(trace.settings, [](const trace::Setting& setting) {
+    return setting.key == trace::kAllocatorSetting && setting.value == trace::kUnknownAllocator;
+  });
+  if (is_unknown) rules.set_never_rounds();
   return rules;
 }
 

@@ -41,7 +41,8 @@ class AllocatorRules {
 
   // is_of_vram: in a segment of vram's pool.
   [[nodiscard]] uint64_t round(uint64_t requested_bytes, bool is_of_vram = false) const {
-    return is_of_vram ? replay::round_as_vram(requested_bytes) : torch_.round(requested_bytes);
+    if (is_of_vram) return replay::round_as_vram(requested_bytes);
+    return never_rounds_ ? requested_bytes : torch_.round(requested_bytes);
   }
   // Is the segment whose event has this context of vram's pool?
   [[nodiscard]] bool is_of_vram(trace::ContextId context) const {
@@ -58,6 +59,8 @@ class AllocatorRules {
     return torch_.granule_bytes(is_small);
   }
 
+  // For trace::kUnknownAllocator.
+  void set_never_rounds() { never_rounds_ = true; }
   void set_contexts_of_vram(std::vector<bool> contexts) { contexts_of_vram_ = std::move(contexts); }
 
  private:
@@ -68,6 +71,7 @@ class AllocatorRules {
 
   replay::TorchRules torch_;
   bool never_splits_;
+  bool never_rounds_ = false;
   std::vector<bool> contexts_of_vram_;  // by ContextId; empty if there is none
 };
 

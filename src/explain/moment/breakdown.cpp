@@ -255,8 +255,28 @@ std::string domain_name(const trace::Tables& tables, const AllocatorRules& rules
   return name;
 }
 
+// Do live blocks use so little of the segment that they pin it?
+bool is_pinned(const Sources& sources, const LiveSet& live, const SegmentView& segment) {
+  uint64_t live_bytes = 0;
+  for (size_t i = segment.first; i < segment.last; ++i)
+    live_bytes += sources.history.lifetimes[live.lifetimes[i]].block_bytes;
+  return static_cast<double>(live_bytes) <=
+         kMaxPinningShare * static_cast<double>(segment.range.size_bytes);
+}
+
+// The stream with most reserved memory.
+trace::StreamId main_stream(const LiveSet& live) {
+  std::vector<uint64_t> reserved(1);
+  for (const auto& [address, range] : live.segments.ranges()) {
+    if (range.stream >= reserved.size()) reserved.resize(range.stream + size_t{1});
+    reserved[range.stream] += range.size_bytes;
+  }
+  return static_cast<trace::StreamId>(std::ranges::max_element(reserved) - reserved.begin());
+}
+
 void measure_segment(const Sources& sources, const AllocatorRules& rules, const LiveSet& live,
-                     const SegmentView& segment, Waste& waste) {
+                     const SegmentView& segment, trace::StreamId main, Waste& waste) {
+  const bool pinned = is_pinned(sources, live, segment);
   for_each_hole(sources.history, live, segment, [&](uint64_t address, uint64_t size_bytes) {
     if (is_private(segment.range)) {
       waste.private_pool_bytes += size_bytes;
@@ -264,7 +284,13 @@ void measure_segment(const Sources& sources, const AllocatorRules& rules, const 
     }
     const uint64_t releasable = releasable_of(segment, rules, address, size_bytes);
     waste.releasable_bytes += releasable;
+    if (segment.range.is_small) {
+      waste.releasable_small_bytes += releasable;
+    } else if (segment.range.stream != main) {
+      waste.releasable_side_bytes += releasable;
+    }
     waste.stranded_bytes += size_bytes - releasable;
+    waste.pinned_bytes += pinned ? size_bytes - releasable : 0;
     waste.hole_count += releasable < size_bytes ? 1 : 0;
     // The small pool serves requests up to 1 MiB only, however large its hole.
     const uint64_t usable = segment.range.is_small && !rules.is_of_vram(segment.range.context)
@@ -312,12 +338,14 @@ Waste measure_waste(const Sources& sources, const AllocatorRules& rules, const L
     const Lifetime& lifetime = sources.history.lifetimes[id];
     if (is_pending_at(sources, id, live.event)) {
       waste.pending_bytes += lifetime.block_bytes;
+      waste.pending_requested_bytes += lifetime.requested_bytes;
     } else {
       waste.rounding_bytes += lifetime.block_bytes - lifetime.requested_bytes;
     }
   }
+  const trace::StreamId main = main_stream(live);
   for (const SegmentView& segment : view_segments(sources.history, live)) {
-    measure_segment(sources, rules, live, segment, waste);
+    measure_segment(sources, rules, live, segment, main, waste);
   }
   return waste;
 }

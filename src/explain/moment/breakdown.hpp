@@ -63,9 +63,11 @@ class Grouping {
 //              + private pools
 //
 // Pending blocks count completely (with their rounding), and every free byte is releasable,
-// stranded, or of a private pool. Releasable is what empty_cache() returns: free segments of the
-// default pool, and complete granules within free ranges of expandable segments. Free memory of a
-// private pool is no waste: the pool's CUDA graph writes there whenever it runs.
+// stranded, or of a private pool. Since Totals::requested_bytes includes pending blocks, reserved -
+// requested = rounding + (pending - their requests) + releasable + stranded + private pools.
+// Releasable is what empty_cache() returns: free segments of the default pool, and complete
+// granules within free ranges of expandable segments. Free memory of a private pool is no waste:
+// the pool's CUDA graph writes there whenever it runs.
 
 [[nodiscard]] Waste measure_waste(const Sources& sources, const AllocatorRules& rules,
                                   const LiveSet& live);

@@ -64,10 +64,20 @@ void add_head_norm(Collector& kept, const Norm& norm, const char* what, uint64_t
                        true);
 }
 
+bool repeats_keys(const Attention& attention, uint64_t sequence) {
+  return attention.repeats_keys || attention.is_masked(sequence);
+}
+
 // PyTorch has no kernel for grouped heads in fp32, so it computes the scores as a tensor.
-bool has_scores(const Attention& attention, uint64_t number) {
-  const bool is_grouped = attention.kv_heads < attention.heads && !attention.repeats_keys;
-  return attention.is_eager || (number == kFloatBytes && is_grouped);
+bool has_scores(const Attention& attention, uint64_t number, uint64_t sequence) {
+  const bool is_grouped =
+      attention.kv_heads < attention.heads && !repeats_keys(attention, sequence);
+  return attention.is_eager || attention.broadcasts_keys || (number == kFloatBytes && is_grouped);
+}
+
+// Bytes of a number inside attention.
+uint64_t attention_number(const Attention& attention, const NumberBytes& bytes) {
+  return attention.broadcasts_keys ? kFloatBytes : bytes.compute;
 }
 
 // Bytes for each head and each pair of tokens: the limited scores, their softmax in fp32, and that
@@ -79,9 +89,10 @@ uint64_t score_bytes(const Attention& attention, uint64_t number) {
 
 void add_attention(Collector& kept, const Block& block, uint64_t sequence) {
   const Attention& attention = block.attention;
-  const uint64_t number = kept.bytes().compute;
+  const uint64_t number = attention_number(attention, kept.bytes());
   const uint64_t queries = attention.query_width();
-  const bool repeats = attention.repeats_keys || has_scores(attention, number);
+  const bool is_computed = has_scores(attention, number, sequence);
+  const bool repeats = repeats_keys(attention, sequence) || is_computed;
   const uint64_t keys = repeats ? queries : attention.kv_width();
   if (attention.has_head_norm) {
     add_head_norm(kept, block.norm, "query norm", queries, attention.heads);
@@ -99,11 +110,12 @@ void add_attention(Collector& kept, const Block& block, uint64_t sequence) {
   // Flash attention, which does not exist in fp32, returns the order of its input.
   if (attention.copies_output && number < kFloatBytes)
     kept.add_for_weights("a copy of it", queries * number, true);
-  if (has_scores(attention, number)) {
+  if (is_computed) {
     const uint64_t pairs = attention.heads * sequence;
     kept.add("attention scores", pairs * score_bytes(attention, number), true);
   } else {
     kept.add("attention statistics", attention.heads * kFloatBytes, true);
+    if (attention.is_masked(sequence)) kept.add("attention mask", sequence * number);
   }
 }
 
@@ -137,9 +149,9 @@ void add_dense(Collector& kept, const Mlp& mlp) {
     kept.add_for_weights("MLP output's input", bytes, true);
 }
 
-// Each token is copied for each of its experts.
+// Each token is copied for each of its experts. Autocast does not convert their products.
 void add_experts(Collector& kept, const Experts& experts, uint64_t hidden) {
-  const uint64_t number = kept.bytes().compute;
+  const uint64_t number = kept.bytes().residual;
   kept.add("router", experts.count * kFloatBytes);
   kept.add_for_weights("experts' input", experts.active * hidden * number);
   kept.add("experts' gates and values", 3 * experts.active * experts.inner * number, true);
@@ -180,10 +192,33 @@ std::vector<Kept> kept_by_mlp(const Block& block, const Task& task) {
   return kept.finish();
 }
 
-// The largest width of a token inside an MLP of the block.
-uint64_t inner_width(const Block& block, uint64_t tensor) {
+// The widest tensor of a token inside an MLP of the block.
+uint64_t inner_bytes(const Block& block, const NumberBytes& bytes, uint64_t tensor) {
   const uint64_t experts = block.experts ? block.experts->active * block.experts->inner : 0;
-  return divided(std::max(block.mlp.inner, experts), tensor);
+  return std::max(divided(block.mlp.inner, tensor) * bytes.compute,
+                  divided(experts, tensor) * bytes.residual);
+}
+
+// Of tokens that an MLP computes, the most at one time.
+uint64_t mlp_bytes(const Block& block, const NumberBytes& bytes, uint64_t tensor) {
+  const uint64_t dense_count = block.mlp.is_gated                              ? 3
+                               : block.mlp.activation == Activation::kComposed ? 4
+                                                                               : 2;
+  const uint64_t dense = dense_count * divided(block.mlp.inner, tensor) * bytes.compute;
+  if (!block.experts) return dense;
+  const Experts& experts = *block.experts;
+  const uint64_t numbers = block.hidden + 4 * divided(experts.inner, tensor);
+  return std::max(dense, experts.active * numbers * bytes.residual);
+}
+
+// The same of attention that computes its scores: they, their softmax, queries, keys and values.
+uint64_t score_forward_bytes(const Block& block, const NumberBytes& bytes, uint64_t sequence,
+                             uint64_t tensor) {
+  const Attention& attention = block.attention;
+  const uint64_t number = attention_number(attention, bytes);
+  const uint64_t pair = number + (attention.is_eager ? number + kFloatBytes : number);
+  const uint64_t widths = 6 * attention.query_width() + attention.kv_width();
+  return divided(attention.heads * sequence * pair + widths * number, tensor);
 }
 
 }  // namespace
@@ -243,13 +278,13 @@ uint64_t bytes_of(std::span<const Kept> kept, uint64_t tensor) {
 
 uint64_t backward_bytes(const Block& block, const Task& task, uint64_t tensor) {
   const NumberBytes bytes = number_bytes(task.precision);
-  const uint64_t inner = inner_width(block, tensor) * bytes.compute;
+  const uint64_t inner = inner_bytes(block, bytes, tensor);
   const uint64_t gradients = block.mlp.is_gated || block.experts ? 3 : 2;
   const uint64_t mlp = 2 * block.hidden * bytes.residual + gradients * inner;
-  if (!has_scores(block.attention, bytes.compute)) return mlp;
+  if (!has_scores(block.attention, bytes.compute, task.sequence)) return mlp;
   // The gradients of scores, also in fp32. What the MLP kept is free then.
-  const uint64_t scores =
-      divided(block.attention.heads, tensor) * task.sequence * (bytes.compute + kFloatBytes);
+  const uint64_t scores = divided(block.attention.heads, tensor) * task.sequence *
+                          (attention_number(block.attention, bytes) + kFloatBytes);
   const uint64_t freed = bytes_of(kept_by_mlp(block, task), tensor);
   return std::max(mlp, scores - std::min(scores, freed));
 }
@@ -257,19 +292,47 @@ uint64_t backward_bytes(const Block& block, const Task& task, uint64_t tensor) {
 uint64_t forward_bytes(const Block& block, const Task& task, uint64_t tensor) {
   const NumberBytes bytes = number_bytes(task.precision);
   const Attention& attention = block.attention;
-  const uint64_t mlp = (block.mlp.is_gated || block.experts ? 3 : 2) * inner_width(block, tensor);
-  const uint64_t projections =
-      2 * attention.query_width() + 2 * attention.kv_width() + block.hidden;
-  const uint64_t results = std::max(mlp, projections / tensor) * bytes.compute;
-  return 2 * block.hidden * bytes.residual + results;
+  const uint64_t rotation = attention.has_rotation ? 2 * attention.head_dim * bytes.residual : 0;
+  const uint64_t mask = attention.is_masked(task.sequence) ? task.sequence : 0;  // a byte each
+  const uint64_t stream = block.hidden * bytes.residual;
+  const uint64_t mlp = block.held_count * stream + mlp_bytes(block, bytes, tensor);
+  uint64_t most = mlp;
+  if (has_scores(attention, bytes.compute, task.sequence))
+    most = std::max(most, 3 * stream + score_forward_bytes(block, bytes, task.sequence, tensor));
+  return rotation + mask + most;
+}
+
+uint64_t head_forward_bytes(const Architecture& model, const Task& task) {
+  const NumberBytes bytes = number_bytes(task.precision);
+  return model.vocabulary * bytes.compute + 2 * model.hidden * bytes.residual;
 }
 
 uint64_t loss_bytes(const Architecture& model, const Task& task) {
   const uint64_t compute = number_bytes(task.precision).compute;
   // Of causal models, the loss converts logits to fp32. Its backward holds the logarithms of the
-  // probabilities, their gradient, and the gradient of the logits.
-  const bool in_float = model.is_causal || task.precision == Precision::kAutocast;
-  return 3 * model.vocabulary * (in_float ? kFloatBytes : compute);
+  // probabilities, their gradient, and the gradient of the logits. Of others, autocast converts
+  // them: the loss holds the logits, and their conversion and the logarithms in fp32.
+  if (model.is_causal) return 3 * model.vocabulary * kFloatBytes;
+  if (task.precision == Precision::kAutocast) return model.vocabulary * (2 * kFloatBytes + compute);
+  return 3 * model.vocabulary * compute;
+}
+
+uint64_t bias_sum_bytes(uint64_t tokens, uint64_t width) {
+  constexpr uint64_t kThreads = 512;  // of a block, of which a warp's share one row
+  constexpr uint64_t kWarp = 32;
+  constexpr uint64_t kThreadsOfGpu = uint64_t{132} * 2048;  // of an H100 and an H200
+  constexpr uint64_t kMinValues = 16;                       // of a thread
+  constexpr uint64_t kMaxValues = 256;
+  const uint64_t vector = width % 4 == 0 ? 4 : width % 2 == 0 ? 2 : 1;
+  const uint64_t block = kThreads / vector;
+  const uint64_t values = divided(tokens, block / kWarp);
+  const uint64_t blocks_of_outputs = divided(width / vector, kWarp);
+  const uint64_t target = kThreadsOfGpu / block;
+  if (values < kMaxValues || blocks_of_outputs > target) return 0;
+  const uint64_t blocks =
+      std::max(std::min(divided(target, blocks_of_outputs), divided(values, kMinValues)),
+               divided(values, kMaxValues));
+  return blocks < 2 ? 0 : kFloatBytes * width * blocks * kWarp * vector;
 }
 
 uint64_t logit_gradient_bytes(const Architecture& model, const Task& task) {

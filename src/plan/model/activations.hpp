@@ -31,9 +31,14 @@ struct Kept {
 [[nodiscard]] uint64_t backward_bytes(const Block& block, const Task& task, uint64_t tensor = 1);
 // The most that a block needs while it runs without keeping anything, for a token.
 [[nodiscard]] uint64_t forward_bytes(const Block& block, const Task& task, uint64_t tensor = 1);
+// The same of the head of a model that is not causal: the logits of all tokens.
+[[nodiscard]] uint64_t head_forward_bytes(const Architecture& model, const Task& task);
 
 // The logits and what the loss makes of them, for a token: while the loss's backward runs.
 [[nodiscard]] uint64_t loss_bytes(const Architecture& model, const Task& task);
+// The partial results of the gradient of a bias: a sum over tokens, as PyTorch's Reduce.cuh divides
+// it among thread blocks.
+[[nodiscard]] uint64_t bias_sum_bytes(uint64_t tokens, uint64_t width);
 // The gradient of the logits, while the head's backward runs.
 [[nodiscard]] uint64_t logit_gradient_bytes(const Architecture& model, const Task& task);
 

@@ -48,9 +48,16 @@ struct Attention {
   bool copies_values = false;  // out of the fused weight's output, not a view of it
   bool copies_output = false;  // into the order of the next layer, since the rotation changes it
   bool is_eager = false;       // computes the scores of all tokens as a tensor, with limits (tanh)
-  bool repeats_keys = false;   // copies keys and values for each query's head
+  bool repeats_keys = false;   // copies keys and values for each query's head, also in the cache
+  bool broadcasts_keys = false;      // PyTorch computes their scores as a tensor, and all in fp32
+  bool has_mask = false;             // is given its mask as a tensor, also without a window
   std::optional<uint64_t> window{};  // tokens that are attended to and cached; none: all
 
+  // PyTorch's attention has no windows, so it is given a mask, and each query's head a copy of
+  // keys.
+  [[nodiscard]] bool is_masked(uint64_t sequence) const {
+    return has_mask || window.value_or(sequence) < sequence;
+  }
   [[nodiscard]] uint64_t query_width() const { return heads * head_dim; }
   [[nodiscard]] uint64_t kv_width() const { return kv_heads * head_dim; }
 };
@@ -77,6 +84,9 @@ struct Block {
   uint64_t post_norm_count = 0;  // of these: norms whose output is added to the residual stream
   bool is_parallel = false;      // attention and MLP read the same tensor
   bool has_dropout = false;      // of both outputs
+  // Tensors like the residual stream that exist while the MLP runs without gradients: the
+  // embedding's output, the block's input, the sum with attention's output, and the norm's output.
+  uint64_t held_count = 4;
   Attention attention;
   Mlp mlp;
   std::optional<Experts> experts;

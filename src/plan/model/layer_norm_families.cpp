@@ -48,7 +48,10 @@ void gpt2(Config& config, Architecture& model) {
           read_activation(config, "activation_function", "gelu_new"));
   set_biases(model, true, true, true);
   set_rotation(model, false);
-  each_block(model, [](Block& block, size_t) { block.attention.is_fused = true; });
+  each_block(model, [](Block& block, size_t) {
+    block.attention.is_fused = true;
+    block.held_count = 5;  // attention's output too
+  });
   set_dropout(model, config.is_above_zero("resid_pdrop", 0.1));
   add_ends(config, model, true);
   add_embedding(model, "positions", model.positions, model.hidden);
@@ -143,11 +146,14 @@ void falcon(Config& config, Architecture& model) {
     attention.is_fused = true;
     attention.copies_values = is_new || has_one_key;
     attention.repeats_keys = is_new;
+    attention.has_mask = true;
+    attention.broadcasts_keys = !is_new && has_one_key;
     attention.kv_heads = is_new        ? config.number("num_kv_heads", attention.heads)
                          : has_one_key ? 1
                                        : attention.heads;
     block.is_parallel = is_parallel;
     block.norm_count = is_parallel ? norms : 2;
+    if (is_parallel) block.held_count = 3 + norms;
   });
   set_dropout(model, config.is_above_zero("hidden_dropout", 0));
   add_ends(config, model, true);

@@ -17,6 +17,12 @@ constexpr uint64_t kWorkspaceBytes = 32 * kMiB;
 // Of all activations. No sum overflows with fewer, kMaxTokens tokens and kMaxCards micro-batches.
 constexpr uint64_t kMaxTokenBytes = kGiB;
 
+bool has_head_bias(const Architecture& model) {
+  return std::ranges::any_of(model.head, [&](const Weight& each) {
+    return each.inputs == 1 && each.outputs == model.vocabulary;
+  });
+}
+
 uint64_t divisor(const Share& share, Sharding from) {
   return share.sharding >= from ? share.cards : 1;
 }
@@ -37,6 +43,7 @@ class Estimator {
   [[nodiscard]] Phase backward() const;
   [[nodiscard]] Phase step() const;
   [[nodiscard]] Phase prefill() const;
+  [[nodiscard]] Phase head_forward() const;
   [[nodiscard]] Phase decode() const;
 
   [[nodiscard]] StaticBytes total() const;
@@ -141,6 +148,8 @@ Phase Estimator::head_backward() const {
   phase.name = "head's backward";
   phase.of(Holder::kLogits) = parts_.logit_gradient_token * task_.tokens();
   if (!has_standing_gradients()) phase.of(Holder::kGradients) = gradient_bytes(head_gradients());
+  if (task_.use == Use::kTrain && has_head_bias(model_))
+    phase.of(Holder::kTemporaries) += bias_sum_bytes(task_.tokens(), model_.vocabulary);
   return phase;
 }
 
@@ -178,26 +187,40 @@ Phase Estimator::prefill() const {
   uint64_t most = 0;
   for (size_t i = share_.first; i < share_.last; ++i) {
     most = std::max(most, parts_.block_tokens[i].forward);
-    phase.of(Holder::kCache) += parts_.cache[i];
+    phase.of(Holder::kCache) += parts_.prefill_cache[i];
   }
   phase.of(Holder::kTemporaries) += most * task_.tokens();
   // The logits of the last token only, and in fp32; a model that is not causal has no last one.
-  const uint64_t tokens = model_.is_causal ? task_.batch : task_.tokens();
-  if (share_.has_head) phase.of(Holder::kLogits) = 3 * parts_.logit_gradient_token * tokens;
+  if (share_.has_head && model_.is_causal)
+    phase.of(Holder::kLogits) = 3 * parts_.logit_gradient_token * task_.batch;
   return phase;
 }
 
+Phase Estimator::head_forward() const {
+  Phase phase = base("head");
+  phase.of(Holder::kLogits) = parts_.head_forward_token * task_.tokens();
+  return phase;
+}
+
+// Each token makes new tensors of a block's keys or values while the old ones exist.
 Phase Estimator::decode() const {
-  Phase phase = prefill();
-  phase.name = "decode";
-  phase.of(Holder::kTemporaries) = kWorkspaceBytes;
+  Phase phase = base("decode");
+  uint64_t most = 0;
+  for (size_t i = share_.first; i < share_.last; ++i) {
+    most = std::max(most, parts_.cache[i] / 2);
+    phase.of(Holder::kCache) += parts_.cache[i];
+  }
+  phase.of(Holder::kTemporaries) += most;
+  if (share_.has_head) phase.of(Holder::kLogits) = 3 * parts_.logit_gradient_token * task_.batch;
   return phase;
 }
 
 std::vector<Phase> Estimator::phases() const {
   if (task_.use == Use::kInfer) {
-    if (!model_.is_causal) return {prefill()};
-    return {prefill(), decode()};
+    if (model_.is_causal) return {prefill(), decode()};
+    std::vector<Phase> forward = {prefill()};
+    if (share_.has_head) forward.push_back(head_forward());
+    return forward;
   }
   std::vector<Phase> phases = {loss()};
   if (share_.has_head) phases.push_back(head_backward());

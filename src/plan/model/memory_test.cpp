@@ -111,6 +111,69 @@ TEST(ModelMemory, OfTheKvCacheFollowsHeadsWindowsAndType) {
   EXPECT_EQ(cache("gemma2-9b", 8192, 2), 3 * 2 * 2048ULL * (21 * 4096 + 21 * 8192) * 2);
 }
 
+TEST(ModelMemory, OfAPrefillKeepsTheTokensThatAWindowLeavesOut) {
+  const Architecture model = read_model("mistral-7b");
+  const Task task = {.use = Use::kInfer, .precision = Precision::kBf16, .sequence = 32768};
+  const uint64_t token = 2 * 32 * 1024ULL * 2;
+  EXPECT_EQ(phase_of(model, task, "prefill").of(Holder::kCache), 32768 * token);
+  EXPECT_EQ(phase_of(model, task, "decode").of(Holder::kCache), 4096 * token);
+}
+
+// Peaks of requested bytes on an H200 (PyTorch 2.11, bench/prediction/model_truth.py), of models
+// with random weights.
+struct Measured {
+  const char* config;
+  Task task;
+  uint64_t peak_bytes;
+};
+
+constexpr const char* kMistral = R"({"model_type": "mistral", "hidden_size": 1536,
+  "intermediate_size": 4096, "num_hidden_layers": 8, "num_attention_heads": 24,
+  "num_key_value_heads": 8, "max_position_embeddings": 4096, "vocab_size": 32000,
+  "tie_word_embeddings": false, "sliding_window": 256})";
+constexpr const char* kFalcon = R"({"model_type": "falcon", "hidden_size": 1536,
+  "num_hidden_layers": 9, "num_attention_heads": 24, "multi_query": true, "parallel_attn": true,
+  "new_decoder_architecture": false, "vocab_size": 40000})";
+constexpr const char* kBert = R"({"model_type": "bert", "hidden_size": 768,
+  "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12,
+  "max_position_embeddings": 1024, "vocab_size": 30522})";
+// As Transformers 5 writes it.
+constexpr const char* kQwenMoe = R"({"model_type": "qwen3_moe", "hidden_size": 1024,
+  "intermediate_size": 3072, "num_hidden_layers": 6, "num_attention_heads": 16,
+  "num_key_value_heads": 4, "head_dim": 128, "max_position_embeddings": 4096,
+  "moe_intermediate_size": 512,
+  "num_local_experts": 32, "num_experts_per_tok": 8, "vocab_size": 32000,
+  "tie_word_embeddings": false})";
+
+TEST(ModelMemory, IsThatOfAGpu) {
+  Task lora = {.use = Use::kLora, .precision = Precision::kFp32, .batch = 6, .sequence = 640};
+  Task cast = lora;
+  cast.precision = Precision::kAutocast;
+  cast.batch = 4;
+  cast.sequence = 512;
+  const auto infer = [](Precision precision, uint64_t batch, uint64_t sequence) {
+    return Task{.use = Use::kInfer, .precision = precision, .batch = batch, .sequence = sequence};
+  };
+  const auto train = [](Precision precision) {
+    return Task{.precision = precision, .optimizer = Optimizer::kSgd, .batch = 8, .sequence = 640};
+  };
+  const std::vector<Measured> rows = {{kMistral, lora, 6'401'151'240},
+                                      {kMistral, infer(Precision::kBf16, 16, 768), 1'294'869'512},
+                                      {kFalcon, train(Precision::kBf16), 8'345'571'736},
+                                      {kFalcon, infer(Precision::kBf16, 16, 768), 2'997'627'212},
+                                      {kBert, train(Precision::kAutocast), 4'333'312'436},
+                                      {kBert, cast, 2'230'605'236},
+                                      {kBert, infer(Precision::kFp32, 8, 1024), 1'524'791'528},
+                                      {kQwenMoe, train(Precision::kAutocast), 9'397'099'880},
+                                      {kQwenMoe, lora, 7'272'621'320}};
+  for (const Measured& each : rows) {
+    const Architecture model = parse_model(each.config).value();
+    const uint64_t peak = Memory(model, each.task).peak_bytes(whole(model));
+    EXPECT_NEAR(static_cast<double>(peak) / static_cast<double>(each.peak_bytes), 1, 0.02)
+        << model.family;
+  }
+}
+
 TEST(ModelMemory, OfLoraHasNoGradientsOfTheModel) {
   const Architecture model = read_model("llama-7b");
   Task task = {.use = Use::kLora, .precision = Precision::kBf16, .sequence = 1024};

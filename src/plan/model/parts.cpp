@@ -63,10 +63,11 @@ StaticBytes adapter_bytes(uint64_t count, const Task& task) {
   return bytes;
 }
 
-// Autocast converts what linear layers multiply with, once for a step.
+// Autocast converts what linear layers multiply with, once for a step; not those of experts.
 bool is_cast(const Weight& weight, const Task& task) {
   return task.precision == Precision::kAutocast && task.use != Use::kInfer &&
-         weight.kind != WeightKind::kEmbedding && weight.name.find("norm") == std::string::npos;
+         weight.kind != WeightKind::kEmbedding && weight.copies == 1 &&
+         weight.name.find("norm") == std::string::npos;
 }
 
 StaticBytes static_bytes(std::span<const Weight> weights, const Task& task, uint64_t tensor,
@@ -95,9 +96,10 @@ TokenBytes token_bytes(const Block& block, const Task& task, uint64_t tensor) {
 }
 
 // Each card has at least one head.
-uint64_t cache_bytes(const Attention& attention, const Task& task, uint64_t tensor) {
-  const uint64_t tokens = std::min(task.sequence, attention.window.value_or(task.sequence));
-  const uint64_t heads = divided(attention.kv_heads, tensor);
+uint64_t cache_bytes(const Attention& attention, const Task& task, uint64_t tensor,
+                     uint64_t tokens) {
+  const uint64_t heads =
+      divided(attention.repeats_keys ? attention.heads : attention.kv_heads, tensor);
   return 2 * heads * attention.head_dim * tokens * task.batch * task.cached_bytes;
 }
 
@@ -131,11 +133,15 @@ Parts parts_of(const Architecture& model, const Task& task, uint64_t tensor) {
     const uint64_t adapters = task.use == Use::kLora ? adapter_parameter_count(block, task) : 0;
     parts.blocks.push_back(static_bytes(weights_of(block), task, tensor, adapters));
     parts.block_tokens.push_back(token_bytes(block, task, tensor));
-    parts.cache.push_back(model.is_causal ? cache_bytes(block.attention, task, tensor) : 0);
+    const uint64_t longest = model.is_causal ? task.sequence : 0;
+    const uint64_t window = std::min(longest, block.attention.window.value_or(longest));
+    parts.cache.push_back(cache_bytes(block.attention, task, tensor, window));
+    parts.prefill_cache.push_back(cache_bytes(block.attention, task, tensor, longest));
   }
   add_head(parts, model, task, tensor);
   parts.embedding_token.kept = bytes_of(kept_by_embedding(model, task), tensor);
   parts.head_token.kept = bytes_of(kept_by_head(model, task), tensor);
+  if (!model.is_causal) parts.head_forward_token = divided(head_forward_bytes(model, task), tensor);
   parts.loss_token = divided(loss_bytes(model, task), tensor);
   parts.logit_gradient_token = divided(logit_gradient_bytes(model, task), tensor);
   return parts;

@@ -39,7 +39,11 @@ struct Parts {
   TokenBytes head_token;
   uint64_t loss_token = 0;            // the logits and what the loss makes of them
   uint64_t logit_gradient_token = 0;  // while the head's backward runs
-  std::vector<uint64_t> cache;        // the KV cache of each block, for all sequences
+  uint64_t head_forward_token = 0;    // of a model that is not causal, without gradients
+  // The KV cache of each block, for all sequences: with windows, and while the prefill runs, which
+  // keeps all tokens.
+  std::vector<uint64_t> cache;
+  std::vector<uint64_t> prefill_cache;
 };
 // `tensor`: the cards among which tensor parallelism divides the matrices.
 [[nodiscard]] Parts parts_of(const Architecture& model, const Task& task, uint64_t tensor);

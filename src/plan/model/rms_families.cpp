@@ -92,6 +92,11 @@ Experts read_experts(Config& config, const char* count, const char* inner) {
           .inner = config.required(inner)};
 }
 
+// Transformers 5 writes the other name.
+const char* qwen_experts(const Config& config) {
+  return config.has("num_local_experts") ? "num_local_experts" : "num_experts";
+}
+
 // Of Qwen: unless it is switched on there is none, and the first layers never have one.
 void set_later_windows(Config& config, Architecture& model) {
   const uint64_t full_layers = config.optional("max_window_layers", kQwenFullLayers).value_or(0);
@@ -188,7 +193,7 @@ void qwen2_moe(Config& config, Architecture& model) {
   build(config, model);
   const bool has_bias = config.flag("qkv_bias", true);
   each_block(model, [&](Block& block, size_t) { block.attention.has_input_bias = has_bias; });
-  Experts experts = read_experts(config, "num_experts", "moe_intermediate_size");
+  Experts experts = read_experts(config, qwen_experts(config), "moe_intermediate_size");
   experts.has_shared_gate = true;
   set_experts(config, model, experts, config.required("shared_expert_intermediate_size"));
   set_later_windows(config, model);
@@ -198,7 +203,8 @@ void qwen3_moe(Config& config, Architecture& model) {
   build(config, model);
   set_attention_bias(config, model);
   set_head_norms(model);
-  set_experts(config, model, read_experts(config, "num_experts", "moe_intermediate_size"), 0);
+  set_experts(config, model, read_experts(config, qwen_experts(config), "moe_intermediate_size"),
+              0);
   if (config.flag("use_sliding_window", false)) set_windows(config, model, kEvery, kDefaultWindow);
 }
 

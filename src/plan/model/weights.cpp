@@ -141,12 +141,39 @@ uint64_t adapter_parameter_count(const Block& block, const Task& task) {
   return count;
 }
 
-uint64_t adapter_activation_bytes(const Block& block, const Task& task) {
-  uint64_t numbers = 0;
+namespace {
+
+// In fp32 nothing is converted: adapters of one input share it, and attention keeps its output.
+uint64_t shared_input_numbers(const Block& block, const Task& task) {
+  bool has_attention = false;
+  bool has_mlp = false;
+  uint64_t inner = 0;
   for (const Weight& each : weights_of(block)) {
-    if (has_adapter(each, task.targets)) numbers += each.inputs + task.rank;
+    if (!has_adapter(each, task.targets)) continue;
+    if (each.name == "q" || each.name == "k" || each.name == "v" || each.name == "qkv")
+      has_attention = true;
+    else if (each.name == "gate" || each.name == "up" || each.name == "gate_up")
+      has_mlp = true;
+    else if (each.name == "down")
+      inner = each.inputs;
   }
-  return numbers * kAdapterNumberBytes;
+  const bool is_one = block.is_parallel && block.norm_count == 1;
+  if (is_one && has_attention) has_mlp = false;
+  if (!block.mlp.is_gated && block.mlp.activation == Activation::kKeepsOutput) inner = 0;
+  return (uint64_t{has_attention} + uint64_t{has_mlp}) * block.hidden + inner;
+}
+
+}  // namespace
+
+uint64_t adapter_activation_bytes(const Block& block, const Task& task) {
+  const bool is_shared = task.precision == Precision::kFp32;
+  uint64_t numbers = is_shared ? shared_input_numbers(block, task) : 0;
+  for (const Weight& each : weights_of(block)) {
+    if (has_adapter(each, task.targets)) numbers += task.rank + (is_shared ? 0 : each.inputs);
+  }
+  // Autocast converts the input for each adapter again.
+  const bool is_cast = task.precision == Precision::kAutocast;
+  return numbers * (is_cast ? number_bytes(task.precision).compute : kAdapterNumberBytes);
 }
 
 }  // namespace vram::plan

@@ -37,7 +37,7 @@ void add_linear(std::vector<Weight>& weights, const std::string& name, const Lin
 inline constexpr uint64_t kAdapterNumberBytes = 4;
 
 [[nodiscard]] uint64_t adapter_parameter_count(const Block& block, const Task& task);
-// For a token: the adapter's input in fp32, and the result of its first matrix.
+// For a token: the adapter's input, and the result of its first matrix.
 [[nodiscard]] uint64_t adapter_activation_bytes(const Block& block, const Task& task);
 
 }  // namespace vram::plan

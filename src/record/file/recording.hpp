@@ -38,6 +38,7 @@ class Recording final : public RecordOutput {
 
   [[nodiscard]] Result<> add(const Record& record) override;
   void add(const Fact& fact) override;
+  void add(const trace::Note& note) { part_->writer->add_note(note); }
   void note_lost(uint64_t records) override;
   [[nodiscard]] Result<> flush() override;
   [[nodiscard]] Result<> finish() override;

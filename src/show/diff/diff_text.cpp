@@ -1,7 +1,7 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "show/diff/diff.hpp"
-#include "show/draw/table.hpp"
+#include "show/draw/page.hpp"
 
 #include <fmt/format.h>
 

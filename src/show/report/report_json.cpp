@@ -151,7 +151,11 @@ Json json_finding(const explain::Finding& finding) {
           {"bytes", finding.bytes},
           {"title", json_text(finding.title)},
           {"detail", json_text(finding.detail)},
-          {"advice", json_text(finding.advice)}};
+          {"advice", json_text(finding.advice)},
+          {"line", finding.line.empty() ? Json() : json_text(finding.line)},
+          {"peak_saved_bytes", finding.saves_bytes ? Json(*finding.saves_bytes) : Json()},
+          {"reserved_saved_bytes",
+           finding.saves_reserved_bytes ? Json(*finding.saves_reserved_bytes) : Json()}};
 }
 
 Json json_slice(const explain::TimelineSlice& slice) {
@@ -310,9 +314,13 @@ Json json_moment(const explain::Moment& moment, const explain::Steps& steps) {
 
 Json json_waste(const explain::Waste& waste) {
   return {{"pending_bytes", waste.pending_bytes},
+          {"pending_requested_bytes", waste.pending_requested_bytes},
           {"rounding_bytes", waste.rounding_bytes},
           {"releasable_bytes", waste.releasable_bytes},
+          {"releasable_small_bytes", waste.releasable_small_bytes},
+          {"releasable_side_bytes", waste.releasable_side_bytes},
           {"stranded_bytes", waste.stranded_bytes},
+          {"pinned_bytes", waste.pinned_bytes},
           {"private_pool_bytes", waste.private_pool_bytes},
           {"hole_count", waste.hole_count},
           {"largest_hole_bytes", waste.largest_hole_bytes},
