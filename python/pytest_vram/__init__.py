@@ -53,7 +53,7 @@ class _Hooks:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._gate: Gate | None = None
-        self._measured: list[dict[str, Any]] = []
+        self._measured: dict[str, dict[str, Any]] = {}  # by node
         if config.getoption("vram_max") is not None or config.getoption("vram_dry"):
             _ = self.gate  # checks the options now
 
@@ -71,7 +71,7 @@ class _Hooks:
             if item.get_closest_marker("vram") is not None:
                 self.gate.limit_of(item)  # a wrong limit ends the run before the first test
 
-    @pytest.hookimpl(tryfirst=True)
+    # After what skips a test, and before pytest's own implementation, which sets up its fixtures.
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         uses_fixture = "vram_peak" in getattr(item, "fixturenames", ())
         if self._gate is None and not uses_fixture:
@@ -104,15 +104,14 @@ class _Hooks:
             pytest.fail(result.failure, pytrace=False)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        properties = dict(report.user_properties)
-        is_first = not any(measured["nodeid"] == report.nodeid for measured in self._measured[-1:])
-        if "vram_peak_bytes" in properties and is_first:
-            self._measured.append({"nodeid": report.nodeid, **properties})
+        properties = dict(report.user_properties)  # those of a call come again with its teardown
+        if "vram_peak_bytes" in properties:
+            self._measured[report.nodeid] = {"nodeid": report.nodeid, **properties}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._measured:
             from pytest_vram._gate import summary
 
             terminalreporter.section("GPU memory (vram)")
-            for line in summary(self._measured):
+            for line in summary(list(self._measured.values())):
                 terminalreporter.line(line)

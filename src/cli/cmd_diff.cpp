@@ -160,7 +160,8 @@ std::string DiffCommand::draw(const explain::Diff& diff, const Console& console)
   show::TextOptions options = text_options(output_, console);
   options.top = top_;
   const std::string text = show::draw_diff(diff, options);
-  return format_ == DiffFormat::kGithub ? text + show::diff_annotations(diff) : text;
+  if (format_ != DiffFormat::kGithub) return text;
+  return show::without_github_commands(text) + show::diff_annotations(diff);
 }
 
 Result<> append(const std::string& text, const std::string& path) {

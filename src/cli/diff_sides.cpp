@@ -127,7 +127,9 @@ std::optional<std::string> below(const std::string& file, const fs::path& root) 
     for (auto part = in_path; part != path.end(); ++part) rest /= *part;
     return rest.string();
   }
-  // The same repository in another folder.
+  // The same repository in another folder. Each of its folders costs a system call.
+  constexpr ptrdiff_t kMaxParts = 64;
+  if (std::distance(path.begin(), path.end()) > kMaxParts) return std::nullopt;
   std::error_code error;
   for (auto begin = std::next(path.begin()); begin != path.end(); ++begin) {
     fs::path rest;

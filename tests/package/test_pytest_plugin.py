@@ -8,9 +8,11 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import pytest_vram
 import vram
 
 pytest_plugins = ["pytester"]
@@ -188,6 +190,38 @@ def test_device():
     assert torch.cuda.get_device_properties(0).total_memory < 25 << 30
 """
     run(source, "--vram-dry", "--vram-gpu", "RTX 4090").assert_outcomes(passed=1)
+
+
+def test_skipped_tests_are_not_measured(run) -> None:  # type: ignore[no-untyped-def]
+    source = """
+@pytest.mark.skip
+def test_a(): pass
+
+@pytest.mark.skipif(True, reason="always")
+def test_b(): pass
+
+@pytest.mark.xfail(run=False)
+def test_not_run(): pass
+
+@pytest.mark.xfail(reason="too large", strict=True)
+@pytest.mark.parametrize("size", [16, 17])
+def test_allocates(size):
+    torch.zeros(size << 20, device="cuda")
+"""
+    result = run(source, "--vram-max", "16MiB")
+    result.assert_outcomes(skipped=2, xfailed=3)
+    result.stdout.fnmatch_lines(["2 tests measured: *"])
+
+
+def test_reports_of_workers_may_alternate() -> None:
+    hooks = pytest_vram._Hooks(SimpleNamespace(getoption=lambda _name: None))  # type: ignore[arg-type]
+    peak = [("vram_peak_bytes", 1 << 20), ("vram_limit_bytes", None), ("vram_mode", "predicted")]
+    for nodeid in ("a", "b", "a", "b"):
+        report = pytest.TestReport(nodeid, ("t.py", 0, nodeid), {}, "passed", None, "call", user_properties=peak)
+        hooks.pytest_runtest_logreport(report)
+    lines: list[str] = []
+    hooks.pytest_terminal_summary(SimpleNamespace(section=lines.append, line=lines.append))  # type: ignore[arg-type]
+    assert lines[1] == "2 tests measured: predicted"
 
 
 def test_workers_of_xdist_report_to_one_table(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

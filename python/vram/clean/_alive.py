@@ -21,6 +21,9 @@ from vram.clean._autograd import autograd_edges, node_name
 from vram.clean._describe import describe, describe_path, isinstance_exactly
 
 _MAX_LEVEL_OBJECTS = 20_000  # of one distance from the tensor
+# Objects whose referrers are searched at once: the collector compares every reference of the program with each of them.
+_MAX_AT_ONCE = 50
+_OWN_REFERENCES = 3  # to a frame's dictionary of variables: the frame's, ours, and that of getrefcount()
 _CACHE = type(functools.lru_cache(maxsize=None)(int))
 
 
@@ -216,7 +219,9 @@ class _Search:
         for name, item in names.items():
             if not (is_caller and item is self._what):
                 self._locals.setdefault(id(item), []).append((id(frame), name))
-        if sys.version_info < (3, 13):  # a copy, which would keep them alive until the function returns
+        # Before Python 3.13 a dictionary that the frame keeps, which would keep them alive until the function returns. If it has called
+        # locals(), it has the same one.
+        if sys.version_info < (3, 13) and sys.getrefcount(names) <= _OWN_REFERENCES:
             names.clear()
 
     def _next_level(self, level: list[int]) -> list[int]:
@@ -235,6 +240,8 @@ class _Search:
                 self._reach(id(referrer), referrer, to[0], found)
             if not self._in_time() or len(found) > _MAX_LEVEL_OBJECTS:
                 return found
+        if not self._in_time():
+            return found
         for key in reached - referred - self._rooted:
             if key in self._toward:
                 self._add_path(key, "native")
@@ -243,9 +250,16 @@ class _Search:
     def _referrers(self, objects: list[Any]) -> Iterator[Any]:
         """Apart from ours, and from running functions."""
         own = {id(each) for each in (self, self.__dict__, self._objects, self._owners, self._frames, objects)}
-        for referrer in gc.get_referrers(*objects):
-            if id(referrer) not in own and id(referrer) not in self._frames:
-                yield referrer
+        for begin in range(0, len(objects), _MAX_AT_ONCE):
+            if not self._in_time():
+                return
+            part = objects[begin : begin + _MAX_AT_ONCE]
+            own.add(id(part))
+            for referrer in gc.get_referrers(*part):
+                if id(referrer) not in own and id(referrer) not in self._frames:
+                    own.add(id(referrer))  # once, if it refers to several
+                    yield referrer
+            own.remove(id(part))
 
     def _reach(self, key: int, item: Any, to: int, found: list[int]) -> None:
         if key in self._objects:

@@ -91,6 +91,13 @@ def _dictionary(owner: Any) -> Any:
 
 def _reference(owner: Any, then: Sequence[Any]) -> str:
     """By what name the owner has it: `.attribute`, `[3]`, `['key']`, or nothing."""
+    try:
+        return _name_in(owner, then)
+    except RuntimeError:  # another thread changes the container
+        return ""
+
+
+def _name_in(owner: Any, then: Sequence[Any]) -> str:
     goal = then[-1]
     if len(then) == 2:
         if type(owner) is types.FunctionType:
@@ -110,8 +117,16 @@ def _reference(owner: Any, then: Sequence[Any]) -> str:
 def _key(owner: Any, goal: Any) -> str:
     for key, item in dict.items(owner):
         if item is goal:
-            return f"[{_short(repr(key))}]" if type(key) in (str, int) else f"[{describe(key)}]"
+            return f"[{_key_text(key)}]"
     return ""
+
+
+def _key_text(key: Any) -> str:
+    if type(key) is str:
+        return _short(repr(key[:_MAX_NAME_LENGTH]))
+    if type(key) is int and key.bit_length() <= 64:  # Python refuses to write those of thousands of digits
+        return repr(key)
+    return describe(key)
 
 
 def _attribute(dictionary: Any, goal: Any) -> str:

@@ -12,6 +12,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -134,6 +135,12 @@ class Reader {
                     word(table, "kind", std::array<std::string_view, 2>{"gpu", "host"}));
     peak.is_host = kind == 1;
     VRAM_TRY_ASSIGN(const uint64_t ordinal, whole(table, "ordinal"));
+    constexpr uint64_t kMaxOrdinal = std::numeric_limits<uint32_t>::max();
+    if (ordinal > kMaxOrdinal) {
+      return toml_error(
+          name_, table.place,
+          fmt::format("expected ordinal to be at most {}, found {}", kMaxOrdinal, ordinal));
+    }
     peak.ordinal = static_cast<uint32_t>(ordinal);
     VRAM_TRY_ASSIGN(peak.requested_bytes, whole(table, "peak_requested_bytes"));
     VRAM_TRY_ASSIGN(device.mad_bytes, whole(table, "peak_mad_bytes"));
@@ -153,10 +160,12 @@ class Reader {
     VRAM_TRY_ASSIGN(const TomlValue* rows, find(table, "sites"));
     if (!rows->list) return wrong(*rows, "a list of sites");
     std::vector<PeakSite>& sites = peak.sites[basis];
+    constexpr uint64_t kMaxSum = uint64_t{1}
+                                 << 60;  // above any peak; a sum cannot overflow to less
     uint64_t bytes = 0;
     for (const TomlValue& row : *rows->list) {
       VRAM_TRY_ASSIGN(auto found, site(row));
-      bytes += found.bytes;
+      bytes = std::min(bytes + found.bytes, kMaxSum);
       sites.push_back(std::move(found));
     }
     if (bytes > peak.requested_bytes) {

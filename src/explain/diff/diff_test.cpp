@@ -312,6 +312,10 @@ TEST_F(BaselineTest, EditsThatContradictAreRefused) {
               HasSubstr("expected a call such as"));
   EXPECT_THAT(error_of(with("bytes = 4096", "bytes = 1e300")), HasSubstr("whole number"));
   EXPECT_THAT(error_of(text_ + text_.substr(text_.find("[[device]]"))), HasSubstr("twice"));
+  EXPECT_THAT(error_of(with("ordinal = 0", "ordinal = 4294967296")), HasSubstr("at most"));
+  std::string rows;  // 2048 of 2^53 bytes are 2^64, which is 0 in 64 bits
+  for (int i = 0; i < 2048; ++i) rows += "{ bytes = 9007199254740992, count = 1, name = \"x\" },\n";
+  EXPECT_THAT(error_of(with("sites = [\n", "sites = [\n" + rows)), HasSubstr("more than"));
   EXPECT_THAT(error_of("<<<<<<< HEAD\n" + text_), HasSubstr("expected TOML"));
   EXPECT_NE(error_of(""), "");
   EXPECT_NE(error_of("version = 1\ndevice = []\n"), "");

@@ -25,6 +25,9 @@ inline constexpr size_t kDefaultJsonSites = 50;
 // GitHub's workflow commands: an annotation for each regression, and for each place that grew, at
 // its line.
 [[nodiscard]] std::string diff_annotations(const explain::Diff& diff);
+// A text for the log of a job, which GitHub searches for commands: "::" at the beginning of a line,
+// after spaces, and "##[" anywhere. Names in recordings and of files may contain them.
+[[nodiscard]] std::string without_github_commands(std::string_view text);
 // Markdown, for the summary of a job or a comment.
 [[nodiscard]] std::string diff_markdown(const explain::Diff& diff);
 // JUnit XML: a test case for each device.

@@ -41,20 +41,37 @@ std::string github_property(std::string_view text) {
                   {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}, {':', "%3A"}, {',', "%2C"}});
 }
 
-std::string xml(std::string_view text) {
-  return replaced(printable(text), {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
 }
 
-// In a cell of a table.
-std::string markdown(std::string_view text) {
-  return replaced(printable(text), {{'|', "\\|"},
-                                    {'<', "&lt;"},
-                                    {'>', "&gt;"},
-                                    {'&', "&amp;"},
-                                    {'`', "\\`"},
-                                    {'*', "\\*"},
-                                    {'_', "\\_"},
-                                    {'[', "\\["}});
+std::string xml(std::string_view text) {
+  std::string result =
+      replaced(printable(text), {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
+  // XML 1.0 allows neither U+FFFE nor U+FFFF, not even as references.
+  for (const std::string_view noncharacter : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"})
+    replace_all(result, noncharacter, "\xEF\xBF\xBD");
+  return result;
+}
+
+// A code span: text without links, mentions (@all), references and markup, whatever it contains.
+std::string markdown_code(std::string_view text) {
+  const std::string shown = printable(text);
+  size_t longest = 0;
+  size_t length = 0;
+  for (const char c : shown) {
+    length = c == '`' ? length + 1 : 0;
+    longest = std::max(longest, length);
+  }
+  const std::string fence(longest + 1, '`');
+  const char* const space = longest > 0 ? " " : "";
+  return fence + space + (shown.empty() ? " " : shown) + space + fence;
+}
+
+// In a cell of a table, which splits its rows before it reads code spans.
+std::string markdown_cell(std::string_view text) {
+  return replaced(markdown_code(text), {{'|', "\\|"}});
 }
 
 std::string place_properties(const explain::Frame* place) {
@@ -82,11 +99,26 @@ void add_site_rows(const DeviceChange& change, std::string& text) {
     text += fmt::format("| {} | {} | {} | {} | {} |\n", identifier(kind_of(site)),
                         format_bytes_signed(explain::growth(site.a_bytes(), site.b_bytes())),
                         format_bytes(site.a_bytes()), format_bytes(site.b_bytes()),
-                        markdown(site.latest().name));
+                        markdown_cell(site.latest().name));
   }
 }
 
 }  // namespace
+
+std::string without_github_commands(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view line = text.substr(0, end);
+    const size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
+    result += line.substr(0, begin);
+    if (line.substr(begin).starts_with("::")) result += "\\";
+    result += line.substr(begin);
+    text.remove_prefix(end);
+  }
+  replace_all(result, "##[", "#\\#[");
+  return result;
+}
 
 std::string diff_annotations(const Diff& diff) {
   std::string text;
@@ -105,7 +137,7 @@ std::string diff_annotations(const Diff& diff) {
 
 std::string diff_markdown(const Diff& diff) {
   std::string text = fmt::format("### {}\n\nA: {}, B: {}\n\n", headline(diff),
-                                 markdown(diff.a_name), markdown(diff.b_name));
+                                 markdown_code(diff.a_name), markdown_code(diff.b_name));
   text += "| device | A | B | change | | limit | |\n|---|--:|--:|--:|--:|--:|---|\n";
   for (const DeviceChange& change : diff.devices) {
     const uint64_t a = change.a_bytes();
@@ -120,7 +152,7 @@ std::string diff_markdown(const Diff& diff) {
                                                             : "regression");
   }
   for (const std::string& remark : diff.incomplete)
-    text += fmt::format("\nIncomplete: {}\n", markdown(remark));
+    text += fmt::format("\nIncomplete: {}\n", markdown_code(remark));
   if (!diff.devices.empty()) add_site_rows(diff.devices.front(), text);
   return text;
 }

@@ -16,6 +16,7 @@ namespace vram::show {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -77,10 +78,45 @@ TEST(DiffFormats, EscapeWhatARecordingContains) {
   EXPECT_THAT(annotations, HasSubstr("::error file=src/m.py,line=9,title=GPU memory::+64 MiB"));
   EXPECT_THAT(annotations, Not(HasSubstr("\n::error::<&>")));
   EXPECT_THAT(diff_junit(sample()), AllOf(HasSubstr("&lt;&amp;&gt;"), Not(HasSubstr("<&>"))));
-  EXPECT_THAT(diff_markdown(sample()), HasSubstr("&lt;&amp;&gt;"));
+  EXPECT_THAT(diff_markdown(sample()), ContainsRegex("`[^`]*<&>[^`]*`"));
   const Json sarif = Json::parse(diff_sarif(sample(), "1.2.3"));
   const Json& location = sarif["runs"][0]["results"][2]["locations"][0]["physicalLocation"];
   EXPECT_EQ(location["artifactLocation"]["uri"], "a%2C%20b%3Ac%25.py");
+}
+
+std::string markdown_of(const char* name) {
+  explain::PeakSite named = site("f", "m.py", 1, 9);
+  named.name = name;
+  return diff_markdown(
+      explain::compare(side("@all", {site("g", "g.py", 1, 9)}), side("b", {named}), std::nullopt));
+}
+
+// A comment with "@all" would notify a whole group.
+TEST(DiffFormats, MarkdownHasNoMentionsLinksOrCells) {
+  EXPECT_THAT(markdown_of("x"), HasSubstr("A: `@all`, B: `b`"));
+  EXPECT_THAT(markdown_of("@all #1 http://x"), HasSubstr("| `@all #1 http://x` |\n"));
+  EXPECT_THAT(markdown_of("\\[click](http://x)"), HasSubstr("| `\\[click](http://x)` |\n"));
+  EXPECT_THAT(markdown_of("a|b\n| c"), HasSubstr("| `a\\|b\\n\\| c` |\n"));
+  EXPECT_THAT(markdown_of("a`b``c"), HasSubstr("| ``` a`b``c ``` |\n"));
+  EXPECT_THAT(markdown_of(""), HasSubstr("| ` ` |\n"));
+}
+
+// GitHub's runner trims lines before it looks for "::", and finds "##[" of its older commands
+// anywhere in a line.
+TEST(DiffFormats, NoNameIsACommandToGithub) {
+  EXPECT_EQ(without_github_commands("  ::stop-commands::x\na ::b\n::c"),
+            "  \\::stop-commands::x\na ::b\n\\::c");
+  EXPECT_EQ(without_github_commands("f ##[add-mask]a ###[b"), "f #\\#[add-mask]a ##\\#[b");
+  EXPECT_EQ(without_github_commands("\n  \n"), "\n  \n");
+  EXPECT_EQ(without_github_commands(""), "");
+}
+
+TEST(DiffFormats, XmlHasOnlyCharactersThatXmlAllows) {
+  explain::PeakSite named = site("f", "m.py", 1, 9);
+  named.name = "a\x01\x1b\xEF\xBF\xBE\xEF\xBF\xBF\xFFz";
+  const std::string text = diff_junit(
+      explain::compare(side("a", {site("g", "g.py", 1, 9)}), side("b", {named}), std::nullopt));
+  EXPECT_THAT(text, HasSubstr("a\\x01\\x1b\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDz"));
 }
 
 TEST(DiffFormats, AreRecognisedAsFilesOfVram) {
