@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("habits")
     snapshot = lzma.decompress((ROOT / "demo/leak.stacks.pickle.xz").read_bytes())
     (path / "snapshot.pickle").write_bytes(snapshot)
-    subprocess.run([BINARY, "convert", "snapshot.pickle", "run.vtrace"], cwd=path, check=True)
+    subprocess.run([BINARY, "convert", "snapshot.pickle", "run.vtrace"], cwd=path, check=True, timeout=60)
     (path / "config.json").write_text(json.dumps(LLAMA))
     (path / "train.py").write_text("print('trained')\n")
     return path
@@ -113,7 +113,7 @@ def test_help_finds_every_word(row: dict[str, Any]) -> None:
     for word in row["words"]:
         for language, label in (("en_US.UTF-8", "en"), ("zh_CN.UTF-8", "zh")):
             environment = os.environ | {"LC_ALL": language}
-            done = subprocess.run([BINARY, "help", word], env=environment, text=True, capture_output=True)
+            done = subprocess.run([BINARY, "help", word], env=environment, text=True, capture_output=True, timeout=60)
             assert done.returncode == 0, done.stderr
             assert row["now"] in done.stdout
             assert row["today"] in done.stdout
@@ -132,13 +132,13 @@ def test_help_finds_every_word(row: dict[str, Any]) -> None:
     ],
 )
 def test_help_finds_what_contains_a_word(typed: list[str], today: str) -> None:
-    done = subprocess.run([BINARY, "help", *typed], text=True, capture_output=True)
+    done = subprocess.run([BINARY, "help", *typed], text=True, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert today in done.stdout.splitlines()[0]
 
 
 def test_a_word_that_nothing_contains() -> None:
-    done = subprocess.run([BINARY, "help", "zzz"], text=True, capture_output=True)
+    done = subprocess.run([BINARY, "help", "zzz"], text=True, capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (
         2,
         "vram: error: unknown command 'zzz'; 'vram --help' lists the commands\n",
@@ -146,7 +146,7 @@ def test_a_word_that_nothing_contains() -> None:
 
 
 def test_an_unknown_command_that_is_a_habit() -> None:
-    done = subprocess.run([BINARY, "nvidia-smi"], text=True, capture_output=True)
+    done = subprocess.run([BINARY, "nvidia-smi"], text=True, capture_output=True, timeout=60)
     assert done.returncode == 2
     assert (
         done.stderr

@@ -250,6 +250,7 @@ def test_unused_it_imports_neither_vram_nor_torch(pytester: pytest.Pytester) -> 
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "GPU memory" not in done.stdout

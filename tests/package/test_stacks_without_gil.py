@@ -26,7 +26,7 @@ CAPTURED_AFTER_US, HELD_US = 200_000, 600_000
 def test_a_stack_that_was_met_needs_no_gil(tmp_path: Path) -> None:
     source, built = tmp_path / "helper.c", tmp_path / "helper.so"
     source.write_text(HELPER)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", built, source], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", built, source], check=True, timeout=60)
     without_gil, with_gil = ctypes.CDLL(str(built)), ctypes.PyDLL(str(built))
     library = ctypes.CDLL(os.environ["VRAM_LIBRARY"])
     options = sized(RecordOptions)
@@ -36,7 +36,7 @@ def test_a_stack_that_was_met_needs_no_gil(tmp_path: Path) -> None:
     may_hold = threading.Event()
 
     def hold() -> None:
-        may_hold.wait()
+        may_hold.wait(timeout=60)
         with_gil.keep_busy(HELD_US)
 
     holder = threading.Thread(target=hold)
@@ -46,7 +46,7 @@ def test_a_stack_that_was_met_needs_no_gil(tmp_path: Path) -> None:
         if holds:
             may_hold.set()
         captured.append(without_gil.capture_after(capture, CAPTURED_AFTER_US))
-    holder.join()
+    holder.join(timeout=60)
     assert library.vram_record_stop() == 0
     assert captured[0] != 0
     assert captured == [captured[0]] * 2

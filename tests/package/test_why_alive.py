@@ -244,7 +244,7 @@ HOLDERS: list[tuple[Callable[[], torch.Tensor], str, list[str]]] = [
 
 @pytest.mark.parametrize(("holder", "kind", "parts"), HOLDERS, ids=[holder.__name__ for holder, _, _ in HOLDERS])
 def test_the_path_names_the_holder(holder: Callable[[], torch.Tensor], kind: str, parts: list[str]) -> None:
-    found = vram.why_alive(holder())
+    found = vram.why_alive(holder(), max_seconds=60)
     assert found.is_complete
     fitting = [each for each in found.paths if all(part in each.path for part in parts)]
     assert fitting, str(found)
@@ -261,7 +261,9 @@ def test_an_address_finds_the_tensor_there(holder: Callable[[], torch.Tensor]) -
 
 
 def test_an_address_of_nothing() -> None:
+    without_memory = torch.empty(4096, device="meta")
     found = vram.why_alive(4096)
+    assert without_memory.is_meta
     assert found.paths == ()
     assert str(found).startswith("address 0x1000, which no tensor contains")
 
@@ -293,7 +295,7 @@ def test_a_variable_of_another_thread_is_local() -> None:
         assert any(re.search(r"frame hold .*\.mine -> ", each.path) for each in vram.why_alive(tensor).paths)
     finally:
         done.set()
-        thread.join()
+        thread.join(timeout=60)
 
 
 def test_the_variable_of_the_caller_is_left_out() -> None:

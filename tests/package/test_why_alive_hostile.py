@@ -93,5 +93,5 @@ def test_other_threads_may_change_the_holders() -> None:
             assert vram.why_alive(tensor).paths
     finally:
         ended.set()
-        thread.join()
+        thread.join(timeout=60)
         sys.setswitchinterval(interval)

@@ -108,7 +108,7 @@ def test_signals_and_the_end_of_the_program_end_the_recording(program: subproces
             time.sleep(0.2)
             if end is None:
                 program.kill()
-                program.wait()
+                program.wait(timeout=60)
             else:
                 recorder.send_signal(end)
             assert recorder.stdout.read().endswith(f"; {words}\n")
@@ -152,7 +152,7 @@ def test_missing_rights_are_named(library: Path, tmp_path: Path) -> None:
     shutil.copy(FOLDER / "probed_program.py", program_file)
     shutil.copy(BINARY, vram_file)
     own = shutil.copy(library, tmp_path / library.name)
-    for folder in tmp_path.parents[:2]:
+    for folder in tmp_path.parents[:-2]:
         folder.chmod(0o755)
     with subprocess.Popen(
         [sys.executable, str(program_file), str(own)],
@@ -171,6 +171,7 @@ def test_missing_rights_are_named(library: Path, tmp_path: Path) -> None:
             user=user,
             extra_groups=[],
             check=False,
+            timeout=120,
         )
         program.kill()
     assert done.returncode == 3

@@ -197,6 +197,7 @@ def test_the_action_compares(repository: pathlib.Path, tmp_path: pathlib.Path, l
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )
     assert done.returncode == code, done.stderr
     assert output.read_text() == f"exit-code={code}\n"
@@ -221,6 +222,7 @@ def test_the_template_compares(repository: pathlib.Path, tmp_path: pathlib.Path)
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )
     assert done.returncode == 1, done.stderr
     assert installed.read_text() == "-m pip install --quiet vram\n"

@@ -131,12 +131,12 @@ def test_real_pytorch_without_cuda_goes_on() -> None:
     [
         (
             ["--pool"],
-            "missing CMD; usage: vram run [--pool [--limit SIZE]] [--record FILE [--stacks KIND] [--force]] [--strict] "
+            "missing CMD; usage: vram run [--pool [--limit SIZE]] [--record FILE | --flight DIR] [--stacks KIND] [--force] [--strict] "
             "| --dry [--gpu GPU] [--steps N] [--json] [--output FILE] -- CMD...",
         ),
         (
             ["--", "python", "a.py"],
-            "expected --pool, --record or --dry before 'python': vram run --pool -- python a.py",
+            "expected --pool, --record, --flight or --dry before 'python': vram run --pool -- python a.py",
         ),
         (["--pool", "--limit", "much", "--", "true"], "--limit: expected a size such as 16GiB"),
         (["--pool", "--limit", "0", "--", "true"], "--limit: expected at least 1 MiB, found '0' (0 bytes)"),

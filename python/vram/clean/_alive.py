@@ -184,7 +184,8 @@ class _Search:
     def _contains(self, item: Any, address: int) -> bool:
         try:
             storage = item.untyped_storage()
-            return bool(storage.data_ptr() <= address < storage.data_ptr() + max(storage.nbytes(), 1))
+            begin = storage.data_ptr()  # 0: it has no memory, as on the device "meta"
+            return bool(begin != 0 and begin <= address < begin + max(storage.nbytes(), 1))
         except (RuntimeError, NotImplementedError):  # has no storage
             return False
 
