@@ -73,7 +73,7 @@ def test_annotations_and_the_job_summary(repository: pathlib.Path, tmp_path: pat
     assert "\n::error file=src/model.py,line=47,title=GPU memory::+64 MiB at the peak of GPU 0" in done.stdout
     written = summary.read_text()
     assert written.startswith("what another step wrote\n### GPU memory: regression\n")
-    assert "| grown | +64 MiB | 100 MiB | 164 MiB | model.py:47 forward |" in written
+    assert "| grown | +64 MiB | 100 MiB | 164 MiB | `model.py:47 forward` |" in written
 
 
 def test_a_summary_that_cannot_be_written_is_an_error(repository: pathlib.Path) -> None:
