@@ -91,15 +91,15 @@ uint64_t RecordCommand::timeout_ns() const {
   return timeout_ns_.value_or(60 * kSecondNs) + order_.duration_ns.value_or(0);
 }
 
-// The process has written it into shared memory, which it should not take longer than necessary.
-Result<> move_file(const std::string& from, const Output& output) {
-  VRAM_TRY_ASSIGN(auto input, InputFile::open(from));
+// The process has written it into shared memory.
+Result<> copy_file(const Descriptor& from, const Output& output) {
   VRAM_TRY_ASSIGN(auto file, AtomicFile::create(output.path, replace_for(output.is_forced)));
-  std::array<std::byte, size_t{1} << 16> buffer;
+  std::array<char, size_t{1} << 16> buffer;
   for (;;) {
-    VRAM_TRY_ASSIGN(const auto bytes, input.read(buffer));
+    const ssize_t bytes = read(from.number(), buffer.data(), buffer.size());
+    if (bytes < 0) return fail(Code::kIo, "cannot read the recording of the process");
     if (bytes == 0) break;
-    VRAM_TRY(file.write({reinterpret_cast<const char*>(buffer.data()), bytes}));
+    VRAM_TRY(file.write({buffer.data(), static_cast<size_t>(bytes)}));
   }
   return file.commit();
 }
@@ -112,9 +112,7 @@ Result<int> RecordCommand::run(Console& console) {
     if (recorded.error().code != Code::kNotFound) return tl::unexpected(recorded.error());
     return record_by_attaching(*pid_, order_, false, output_, console);
   }
-  const auto moved = move_file(*recorded, output_);
-  (void)unlink(recorded->c_str());
-  VRAM_TRY(moved);
+  VRAM_TRY(copy_file(*recorded, output_));
   return 0;
 }
 

@@ -6,7 +6,11 @@
 #include "record/board_reader.hpp"
 #include "record/trim_requester.hpp"
 
+#include <fmt/format.h>
+
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace vram::watch {
 namespace {
@@ -24,24 +28,33 @@ Result<std::string> folder_of(const std::vector<std::string>& folders, uint32_t 
 }
 
 // What the process has left, once it has answered.
-Result<std::string> answer_of(const std::string& folder, uint32_t pid,
-                              const TrimRequester& requester) {
-  if (!requester.bytes()) {
-    return fail(Code::kIo,
-                "process {} could not record; the last lines of its standard error may say why",
+Result<Descriptor> answer_of(const std::string& folder, uint32_t pid,
+                             const TrimRequester& requester) {
+  if (!requester.bytes())
+    return fail(Code::kIo, "process {} could not record: its disk or shared memory may be full",
                 pid);
-  }
-  std::string path = record::answered_recording(folder, pid, requester.number());
-  struct stat found{};
-  if (lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode))
-    return fail(Code::kIo, "process {} answered, but its recording {} is not there", pid, path);
-  return path;
+  struct stat process{};
+  if (stat(fmt::format("/proc/{}", pid).c_str(), &process) != 0)
+    return fail(Code::kIo, "process {} answered and ended before its recording was taken", pid);
+  return take_answer(record::answered_recording(folder, pid, requester.number()), process.st_uid);
 }
 
 }  // namespace
 
-Result<std::string> request_recording(const std::vector<std::string>& folders, uint32_t pid,
-                                      const RecordOrder& order, uint64_t timeout_ns) {
+Result<Descriptor> take_answer(const std::string& path, uid_t owner) {
+  // Without waiting for the writer of a pipe.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat found{};
+  const bool is_taken = file.number() >= 0 && fstat(file.number(), &found) == 0;
+  (void)unlink(path.c_str());
+  if (!is_taken || !S_ISREG(found.st_mode) || found.st_uid != owner || found.st_nlink != 1)
+    return fail(Code::kIo, "expected a recording of user {} as {}, found none or another file",
+                owner, path);
+  return file;
+}
+
+Result<Descriptor> request_recording(const std::vector<std::string>& folders, uint32_t pid,
+                                     const RecordOrder& order, uint64_t timeout_ns) {
   VRAM_TRY_ASSIGN(const auto folder, folder_of(folders, pid));
   VRAM_TRY_ASSIGN(auto requester,
                   TrimRequester::start(folder, pid,

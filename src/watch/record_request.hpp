@@ -3,11 +3,13 @@
 // processes only, as root of all users'.
 #pragma once
 
+#include "base/file.hpp"
 #include "base/result.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace vram::watch {
@@ -18,12 +20,17 @@ struct RecordOrder {
   std::optional<uint64_t> duration_ns;
 };
 
-// Returns the path of the complete recording; the caller removes it. Waits at most timeout_ns.
+// Returns the complete recording, open for reading; its name is removed. Waits at most timeout_ns.
 // kNotFound: none of the folders has a page of that process, or it has no flight
 // recorder. kBadInput, kUnsupported: it cannot be
 // asked. kIo: it did not answer, ended, or could not record; the message has the reason.
-[[nodiscard]] Result<std::string> request_recording(const std::vector<std::string>& folders,
-                                                    uint32_t pid, const RecordOrder& order,
-                                                    uint64_t timeout_ns);
+[[nodiscard]] Result<Descriptor> request_recording(const std::vector<std::string>& folders,
+                                                   uint32_t pid, const RecordOrder& order,
+                                                   uint64_t timeout_ns);
+
+// Opens a file that a process of user `owner` left, and removes its name. The process may belong to
+// somebody else than the caller, who may be root: a link, a pipe, another user's file or one with
+// several names is refused with kIo and not opened for reading.
+[[nodiscard]] Result<Descriptor> take_answer(const std::string& path, uid_t owner);
 
 }  // namespace vram::watch
