@@ -29,7 +29,7 @@ struct RecordOrder {
                                                    uint64_t timeout_ns);
 
 // Opens a file that a process of user `owner` left, and removes its name. The process may belong to
-// somebody else than the caller, who may be root: a link, a pipe, another user's file or one with
+// another user than the caller, who may be root: a link, a pipe, another user's file or one with
 // several names is refused with kIo and not opened for reading.
 [[nodiscard]] Result<Descriptor> take_answer(const std::string& path, uid_t owner);
 
