@@ -167,13 +167,13 @@ std::vector<size_t> find_thread(Assembler& code, const FrameSource& source) {
 void copy_frames(Assembler& code, const FrameSource& source) {
   constexpr int16_t kCount = sizeof(AllocatorEvent) + offsetof(CopiedFrames, count);
   constexpr int16_t kFrames = sizeof(AllocatorEvent) + offsetof(CopiedFrames, frames);
-  const FrameLayout& layout = source.layout;
+  const record::FrameLayout& layout = source.layout;
   code.set(kFrameCount, 0);
   std::vector<size_t> done = find_thread(code, source);
-  done.push_back(load_pointer(code, layout.first));
-  if (layout.first_behind) {
+  done.push_back(load_pointer(code, layout.current));
+  if (layout.inner_current) {
     code.move(BPF_REG_3, kFrame);
-    done.push_back(load_pointer(code, *layout.first_behind));
+    done.push_back(load_pointer(code, *layout.inner_current));
   }
   const int16_t bytes = static_cast<int16_t>(
       std::max({layout.code, layout.previous, layout.instruction}) + int16_t{8});

@@ -40,7 +40,7 @@ struct CopiedFrames {
 // How a program finds the calling thread's frames.
 struct FrameSource {
   int threads = -1;  // BPF_MAP_TYPE_HASH: PythonThreads
-  FrameLayout layout;
+  record::FrameLayout layout;
   // The pid namespace whose thread numbers the map has.
   uint64_t namespace_device = 0;
   uint64_t namespace_inode = 0;
@@ -52,8 +52,7 @@ struct ProgramMaps {
 };
 
 // `operands` are those of pytorch:malloc (address, device, size, stream) or pytorch:free (address).
-// With `frames`, the stack of kMalloc is
-// copied, too. kUnsupported: other arguments.
+// With `frames`, the stack of kMalloc is copied, too. kUnsupported: other arguments.
 [[nodiscard]] Result<std::vector<bpf_insn>> make_program(AllocatorCall call,
                                                          std::span<const Operand> operands,
                                                          const ProgramMaps& maps,

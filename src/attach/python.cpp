@@ -81,11 +81,10 @@ class LocationReader {
 
 // Offsets in bytes, by CPython's internal headers of these versions.
 struct PythonProcess::Layout {
-  uint64_t version;  // 0x030c
+  record::FrameLayout frame;
   uint64_t main_interpreter;
   uint64_t first_thread;
   uint64_t native_thread;
-  FrameLayout frame;
   uint64_t first_line;
   uint64_t instructions;
   uint64_t ascii_bytes;
@@ -102,15 +101,15 @@ constexpr uint64_t kLocations = 136;
 
 const PythonProcess::Layout* PythonProcess::layout_of(uint64_t version) {
   static constexpr Layout kLayouts[] = {
-      {0x030b, 48, 16, 160, {56, 8, 32, 48, 56}, 72, 184, 48, 72},
-      {0x030c, 48, 72, 144, {56, 0, 0, 8, 56}, 68, 192, 40, 56},
-      {0x030d, 640, 7344, 160, {72, std::nullopt, 0, 8, 56}, 68, 200, 40, 56}};
+      {*record::frame_layout_of(0x030b), 48, 16, 160, 72, 184, 48, 72},
+      {*record::frame_layout_of(0x030c), 48, 72, 144, 68, 192, 40, 56},
+      {*record::frame_layout_of(0x030d), 640, 7344, 160, 68, 200, 40, 56}};
   for (const Layout& layout : kLayouts)
-    if (layout.version == version) return &layout;
+    if (layout.frame.version == version) return &layout;
   return nullptr;
 }
 
-const FrameLayout& PythonProcess::frame_layout() const { return layout_->frame; }
+const record::FrameLayout& PythonProcess::frame_layout() const { return layout_->frame; }
 
 bool PythonProcess::read(uint64_t address, void* to, size_t bytes) const {
   iovec own = {to, bytes};

@@ -8,6 +8,7 @@
 
 #include "attach/target.hpp"
 #include "base/result.hpp"
+#include "record/stacks/frame_layout.hpp"
 #include "record/stores.hpp"
 
 #include <cstddef>
@@ -29,15 +30,6 @@ struct PythonFrame {
   uint64_t instruction = 0;  // its address
 };
 
-// Where a thread's frames are, from its thread state on. Offsets in bytes.
-struct FrameLayout {
-  int16_t first = 0;                      // of a pointer in the thread state
-  std::optional<int16_t> first_behind{};  // that pointer leads to one more, with this offset
-  int16_t code = 0;                       // in a frame
-  int16_t previous = 0;
-  int16_t instruction = 0;
-};
-
 // A thread by its number in its own pid namespace, and its thread state in CPython.
 using PythonThreads = std::map<uint32_t, uint64_t>;
 
@@ -46,7 +38,7 @@ class PythonProcess {
   // kNotFound: the process runs no Python. kUnsupported: a version whose layout is unknown.
   [[nodiscard]] static Result<PythonProcess> open(const Target& target);
 
-  [[nodiscard]] const FrameLayout& frame_layout() const;
+  [[nodiscard]] const record::FrameLayout& frame_layout() const;
   // Those that exist now. Threads that run no Python are absent.
   [[nodiscard]] PythonThreads threads() const;
   // The frame's number in this process (see describe()); nothing: no frame of Python code. The
