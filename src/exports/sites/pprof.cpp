@@ -1,10 +1,11 @@
-// pprof's profile.proto, gzipped. Numbers of fields are those of that file.
+// pprof's profile.proto, gzipped.
 #include "base/export_marks.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "exports/export_file.hpp"
 #include "exports/exports.hpp"
 #include "exports/sites/sites.hpp"
+#include "trace/profile_proto.hpp"
 
 #include <fmt/format.h>
 #include <protozero/pbf_writer.hpp>
@@ -24,38 +25,7 @@ namespace {
 
 using protozero::pbf_writer;
 
-namespace profile_field {
-constexpr uint32_t kSampleType = 1;
-constexpr uint32_t kSample = 2;
-constexpr uint32_t kLocation = 4;
-constexpr uint32_t kFunction = 5;
-constexpr uint32_t kText = 6;
-constexpr uint32_t kTime = 9;
-constexpr uint32_t kComment = 13;
-constexpr uint32_t kDefaultSampleType = 14;
-}  // namespace profile_field
-namespace value_type_field {
-constexpr uint32_t kType = 1;
-constexpr uint32_t kUnit = 2;
-}  // namespace value_type_field
-namespace sample_field {
-constexpr uint32_t kLocations = 1;
-constexpr uint32_t kValues = 2;
-constexpr uint32_t kLabel = 3;
-constexpr uint32_t kLabelKey = 1;
-constexpr uint32_t kLabelText = 2;
-}  // namespace sample_field
-namespace location_field {
-constexpr uint32_t kId = 1;
-constexpr uint32_t kLine = 4;
-constexpr uint32_t kLineFunction = 1;
-constexpr uint32_t kLineNumber = 2;
-}  // namespace location_field
-namespace function_field {
-constexpr uint32_t kId = 1;
-constexpr uint32_t kName = 2;
-constexpr uint32_t kFile = 4;
-}  // namespace function_field
+namespace proto = trace::profile_proto;
 
 class ProfileWriter {
  public:
@@ -65,20 +35,20 @@ class ProfileWriter {
         std::pair("end_space", "bytes"),    std::pair("end_objects", "count"),
         std::pair("growth_space", "bytes"), std::pair("growth_objects", "count")};
     for (const auto& [type, unit] : kTypes) {
-      pbf_writer value(profile_, profile_field::kSampleType);
-      value.add_int64(value_type_field::kType, text(type));
-      value.add_int64(value_type_field::kUnit, text(unit));
+      pbf_writer value(profile_, proto::profile::kSampleType);
+      value.add_int64(proto::value_type::kType, text(type));
+      value.add_int64(proto::value_type::kUnit, text(unit));
     }
-    profile_.add_int64(profile_field::kDefaultSampleType, text(kTypes[0].first));
+    profile_.add_int64(proto::profile::kDefaultSampleType, text(kTypes[0].first));
     if (recording.trace.has_time)
-      profile_.add_int64(profile_field::kTime, recording.report.devices.front().begin_unix_ns);
+      profile_.add_int64(proto::profile::kTime, recording.report.devices.front().begin_unix_ns);
     comment(fmt::format("{}{}", kTextEnd, VRAM_VERSION));
     comment(fmt::format("recording: {}", recording.trace.origin.path));
     for (const DeviceSites& device : find_sites(recording)) {
       comment(fmt::format("{}: growth is {}", device.name, device.growth.text));
       for (const Site& site : device.sites) add_sample(recording.trace.tables, site);
     }
-    for (const std::string& each : texts_) profile_.add_string(profile_field::kText, each);
+    for (const std::string& each : texts_) profile_.add_string(proto::profile::kText, each);
     return std::move(bytes_);
   }
 
@@ -89,7 +59,7 @@ class ProfileWriter {
     if (is_new) texts_.push_back(entry->first);
     return entry->second;
   }
-  void comment(std::string_view of) { profile_.add_int64(profile_field::kComment, text(of)); }
+  void comment(std::string_view of) { profile_.add_int64(proto::profile::kComment, text(of)); }
 
   void add_sample(const trace::Tables& tables, const Site& site) {
     std::vector<uint64_t> locations;
@@ -99,13 +69,13 @@ class ProfileWriter {
                                            site.end.count,  site.growth.bytes, site.growth.count};
     std::vector<std::pair<int64_t, int64_t>> labels;
     for (const auto& [key, value] : site.labels) labels.emplace_back(text(key), text(value));
-    pbf_writer sample(profile_, profile_field::kSample);
-    sample.add_packed_uint64(sample_field::kLocations, locations.begin(), locations.end());
-    sample.add_packed_int64(sample_field::kValues, values.begin(), values.end());
+    pbf_writer sample(profile_, proto::profile::kSample);
+    sample.add_packed_uint64(proto::sample::kLocations, locations.begin(), locations.end());
+    sample.add_packed_int64(proto::sample::kValues, values.begin(), values.end());
     for (const auto& [key, value] : labels) {
-      pbf_writer label(sample, sample_field::kLabel);
-      label.add_int64(sample_field::kLabelKey, key);
-      label.add_int64(sample_field::kLabelText, value);
+      pbf_writer label(sample, proto::sample::kLabel);
+      label.add_int64(proto::label::kKey, key);
+      label.add_int64(proto::label::kText, value);
     }
   }
 
@@ -115,10 +85,10 @@ class ProfileWriter {
     const auto [entry, is_new] = functions_.try_emplace({name, file}, functions_.size() + 1);
     if (is_new) {
       // Without a name of the linker: pprof would demangle that of <module> to nothing.
-      pbf_writer written(profile_, profile_field::kFunction);
-      written.add_uint64(function_field::kId, entry->second);
-      written.add_int64(function_field::kName, name);
-      written.add_int64(function_field::kFile, file);
+      pbf_writer written(profile_, proto::profile::kFunction);
+      written.add_uint64(proto::function::kId, entry->second);
+      written.add_int64(proto::function::kName, name);
+      written.add_int64(proto::function::kFile, file);
     }
     return entry->second;
   }
@@ -127,11 +97,11 @@ class ProfileWriter {
     const uint64_t in = function(frame);
     const auto [entry, is_new] = locations_.try_emplace({in, frame.line}, locations_.size() + 1);
     if (is_new) {
-      pbf_writer written(profile_, profile_field::kLocation);
-      written.add_uint64(location_field::kId, entry->second);
-      pbf_writer line(written, location_field::kLine);
-      line.add_uint64(location_field::kLineFunction, in);
-      line.add_int64(location_field::kLineNumber, frame.line);
+      pbf_writer written(profile_, proto::profile::kLocation);
+      written.add_uint64(proto::location::kId, entry->second);
+      pbf_writer line(written, proto::location::kLine);
+      line.add_uint64(proto::line::kFunction, in);
+      line.add_int64(proto::line::kNumber, frame.line);
     }
     return entry->second;
   }

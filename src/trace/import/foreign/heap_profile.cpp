@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 #include "trace/import/foreign/foreign.hpp"
+#include "trace/profile_proto.hpp"
 
 #include <fmt/format.h>
 #include <protozero/pbf_reader.hpp>
@@ -18,6 +19,8 @@ namespace vram::trace {
 namespace {
 
 using protozero::pbf_reader;
+
+namespace proto = profile_proto;
 
 // Real ones have a few MiB.
 constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
@@ -82,16 +85,17 @@ std::pair<int64_t, int64_t> read_pair(pbf_reader message, uint32_t first, uint32
 Sample read_sample(pbf_reader message) {
   Sample sample;
   while (message.next()) {
-    if (has_bytes(message, 1)) {
+    if (has_bytes(message, proto::sample::kLocations)) {
       for (const uint64_t id : message.get_packed_uint64()) sample.locations.push_back(id);
-    } else if (has_number(message, 1)) {
+    } else if (has_number(message, proto::sample::kLocations)) {
       sample.locations.push_back(message.get_uint64());
-    } else if (has_bytes(message, 2)) {
+    } else if (has_bytes(message, proto::sample::kValues)) {
       for (const int64_t value : message.get_packed_int64()) sample.values.push_back(value);
-    } else if (has_number(message, 2)) {
+    } else if (has_number(message, proto::sample::kValues)) {
       sample.values.push_back(message.get_int64());
-    } else if (has_bytes(message, 3)) {
-      sample.labels.push_back(read_pair(message.get_message(), 1, 2));
+    } else if (has_bytes(message, proto::sample::kLabel)) {
+      sample.labels.push_back(
+          read_pair(message.get_message(), proto::label::kKey, proto::label::kText));
     } else {
       message.skip();
     }
@@ -102,10 +106,11 @@ Sample read_sample(pbf_reader message) {
 std::pair<uint64_t, Location> read_location(pbf_reader message) {
   std::pair<uint64_t, Location> location;
   while (message.next()) {
-    if (has_number(message, 1)) {
+    if (has_number(message, proto::location::kId)) {
       location.first = message.get_uint64();
-    } else if (has_bytes(message, 4)) {
-      const auto [function, line] = read_pair(message.get_message(), 1, 2);
+    } else if (has_bytes(message, proto::location::kLine)) {
+      const auto [function, line] =
+          read_pair(message.get_message(), proto::line::kFunction, proto::line::kNumber);
       location.second.lines.emplace_back(static_cast<uint64_t>(function), line);
     } else {
       message.skip();
@@ -118,11 +123,11 @@ void read_function(pbf_reader message, Profile& profile) {
   uint64_t id = 0;
   std::pair<int64_t, int64_t> names;
   while (message.next()) {
-    if (has_number(message, 1))
+    if (has_number(message, proto::function::kId))
       id = message.get_uint64();
-    else if (has_number(message, 2))
+    else if (has_number(message, proto::function::kName))
       names.first = message.get_int64();
-    else if (has_number(message, 4))
+    else if (has_number(message, proto::function::kFile))
       names.second = message.get_int64();
     else
       message.skip();
@@ -134,15 +139,16 @@ Profile read_profile(std::string_view bytes) {
   Profile profile;
   pbf_reader message(bytes.data(), bytes.size());
   while (message.next()) {
-    if (has_bytes(message, 1)) {
-      profile.types.push_back(read_pair(message.get_message(), 1, 2));
-    } else if (has_bytes(message, 2)) {
+    if (has_bytes(message, proto::profile::kSampleType)) {
+      profile.types.push_back(
+          read_pair(message.get_message(), proto::value_type::kType, proto::value_type::kUnit));
+    } else if (has_bytes(message, proto::profile::kSample)) {
       profile.samples.push_back(read_sample(message.get_message()));
-    } else if (has_bytes(message, 4)) {
+    } else if (has_bytes(message, proto::profile::kLocation)) {
       profile.locations.insert(read_location(message.get_message()));
-    } else if (has_bytes(message, 5)) {
+    } else if (has_bytes(message, proto::profile::kFunction)) {
       read_function(message.get_message(), profile);
-    } else if (has_bytes(message, 6)) {
+    } else if (has_bytes(message, proto::profile::kText)) {
       const protozero::data_view text = message.get_view();
       profile.texts.emplace_back(text.data(), text.size());
     } else {
