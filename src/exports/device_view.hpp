@@ -1,8 +1,10 @@
 // DeviceView: what exports need to know about the blocks of one device beyond the report. Computed
-// again, since explain() does not keep it. Views the recording. Internal to exports/.
+// again, since explain() does not keep it. Views the recording. GroupNames: the names that the
+// report has for them. Internal to exports/.
 #pragma once
 
 #include "explain/history/history.hpp"
+#include "explain/moment/breakdown.hpp"
 #include "explain/moment/curve.hpp"
 #include "explain/moment/state.hpp"
 #include "explain/names/names.hpp"
@@ -11,6 +13,9 @@
 #include "reports/recording.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
 
 namespace vram::exports {
 
@@ -36,6 +41,29 @@ struct DeviceView {
   [[nodiscard]] explain::Sources sources() const {
     return {trace, device, history, clock, no_curve, scopes, names};
   }
+};
+
+// The names of groups by one dimension, each made once.
+class GroupNames {
+ public:
+  GroupNames(const DeviceView& view, explain::Dimension by)
+      : sources_(view.sources()), grouping_(sources_, any_moment_, by) {}
+  GroupNames(const GroupNames&) = delete;
+  GroupNames& operator=(const GroupNames&) = delete;
+  ~GroupNames() = default;
+
+  [[nodiscard]] uint64_t key(uint32_t lifetime) { return grouping_.key(lifetime); }
+  [[nodiscard]] const std::string& name(uint32_t lifetime) {
+    auto [entry, is_new] = names_.try_emplace(grouping_.key(lifetime));
+    if (is_new) entry->second = grouping_.name(lifetime);
+    return entry->second;
+  }
+
+ private:
+  explain::Sources sources_;
+  explain::LiveSet any_moment_;
+  explain::Grouping grouping_;
+  std::unordered_map<uint64_t, std::string> names_;
 };
 
 }  // namespace vram::exports

@@ -1,7 +1,6 @@
 #include "exports/sites/sites.hpp"
 
 #include "base/text.hpp"
-#include "explain/moment/breakdown.hpp"
 #include "exports/device_view.hpp"
 #include "show/names.hpp"
 
@@ -19,23 +18,6 @@ namespace {
 
 using explain::Dimension;
 using explain::Lifetime;
-
-// The names of groups by one dimension, each made once.
-class GroupNames {
- public:
-  GroupNames(const explain::Sources& sources, Dimension by) : grouping_(sources, live_, by) {}
-  [[nodiscard]] uint64_t key(uint32_t lifetime) { return grouping_.key(lifetime); }
-  [[nodiscard]] const std::string& name(uint32_t lifetime) {
-    auto [entry, is_new] = names_.try_emplace(grouping_.key(lifetime));
-    if (is_new) entry->second = grouping_.name(lifetime);
-    return entry->second;
-  }
-
- private:
-  explain::LiveSet live_;
-  explain::Grouping grouping_;
-  std::unordered_map<uint64_t, std::string> names_;
-};
 
 GrowthSpan growth_of(const explain::DeviceReport& report) {
   const explain::Steps& steps = report.steps;
@@ -55,10 +37,7 @@ GrowthSpan growth_of(const explain::DeviceReport& report) {
 class SiteFinder {
  public:
   explicit SiteFinder(const DeviceView& view)
-      : view_(view),
-        sources_(view.sources()),
-        holders_(sources_, Dimension::kUserFrame),
-        scopes_(sources_, Dimension::kScope) {}
+      : view_(view), holders_(view, Dimension::kUserFrame), scopes_(view, Dimension::kScope) {}
 
   [[nodiscard]] DeviceSites find() {
     DeviceSites found{show::device_name(view_.report), growth_of(view_.report), {}};
@@ -139,7 +118,6 @@ class SiteFinder {
   }
 
   const DeviceView& view_;
-  explain::Sources sources_;
   GroupNames holders_;
   GroupNames scopes_;
   std::unordered_map<Key, size_t, Hash> sites_;

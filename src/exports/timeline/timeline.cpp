@@ -1,7 +1,6 @@
 #include "exports/timeline/timeline.hpp"
 
 #include "base/bytes.hpp"
-#include "explain/moment/breakdown.hpp"
 #include "exports/device_view.hpp"
 #include "exports/timeline/lanes.hpp"
 #include "reports/trace_tables.hpp"
@@ -38,15 +37,10 @@ class BlockTexts {
  public:
   explicit BlockTexts(const DeviceView& view)
       : tables_(view.trace.tables),
-        sources_(view.sources()),
-        holders_(sources_, any_moment_, explain::Dimension::kUserFrame),
+        holders_(view, explain::Dimension::kUserFrame),
         frames_(tables_, [](std::string& out, std::string_view text) { out += text; }) {}
 
-  [[nodiscard]] const std::string& holder(uint32_t lifetime) {
-    auto [entry, is_new] = names_.try_emplace(holders_.key(lifetime));
-    if (is_new) entry->second = holders_.name(lifetime);
-    return entry->second;
-  }
+  [[nodiscard]] const std::string& holder(uint32_t lifetime) { return holders_.name(lifetime); }
   [[nodiscard]] const std::string& stack(trace::StackId id) {
     auto [entry, is_new] = stacks_.try_emplace(id);
     if (is_new) {
@@ -60,11 +54,8 @@ class BlockTexts {
 
  private:
   const trace::Tables& tables_;
-  explain::LiveSet any_moment_;
-  explain::Sources sources_;
-  explain::Grouping holders_;
+  GroupNames holders_;
   trace::FrameTexts frames_;
-  std::unordered_map<uint64_t, std::string> names_;
   std::unordered_map<trace::StackId, std::string> stacks_;
 };
 
