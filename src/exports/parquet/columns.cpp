@@ -4,7 +4,6 @@
 #include "exports/parquet/thrift.hpp"
 
 #include <bit>
-#include <cstring>
 #include <string_view>
 #include <vector>
 

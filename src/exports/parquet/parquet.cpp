@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -27,8 +26,7 @@ using reports::Column;
 constexpr int32_t kZstd = 6;
 constexpr int kZstdLevel = 3;
 
-// A text of which each of the next calls must be sure that it is small enough for the format's
-// 32-bit sizes of pages.
+// The format's sizes of pages have 32 bits.
 constexpr uint64_t kMaxPageBytes = INT32_MAX;
 
 struct Chunk {
@@ -167,10 +165,8 @@ void ParquetWriter::write_schema(std::string& out) const {
     logical.add_struct(is_text ? 1 : 10);
     ThriftStruct type(out);
     if (is_text) continue;
-    // Its bits are a byte, which the compact protocol writes as it is.
-    constexpr char kByteField = 0x13;
-    constexpr char kIsSigned = 0x12;  // field 2: false
-    out += {kByteField, static_cast<char>(is_wide ? 64 : 32), kIsSigned};
+    type.add_i8(1, is_wide ? 64 : 32);
+    type.add_bool(2, false);  // is it signed?
   }
 }
 

@@ -11,6 +11,7 @@ namespace vram::exports {
 enum class ThriftType : uint8_t {
   kTrue = 1,
   kFalse = 2,
+  kI8 = 3,
   kI32 = 5,
   kI64 = 6,
   kText = 8,
@@ -27,6 +28,10 @@ class ThriftStruct {
 
   void add_bool(int16_t field, bool value) {
     add_header(field, value ? ThriftType::kTrue : ThriftType::kFalse);
+  }
+  void add_i8(int16_t field, int8_t value) {
+    add_header(field, ThriftType::kI8);
+    out_ += static_cast<char>(value);
   }
   void add_i32(int16_t field, int32_t value) {
     add_header(field, ThriftType::kI32);
