@@ -207,15 +207,14 @@ void Flusher::dump_if_requested() {
       options_.page.wanted != nullptr ? options_.page.wanted() : std::string();
   if (!taken && wanted.empty()) return;
   collect_until_now();
-  const auto dump = [&](DumpReason reason, const std::string& to) {
-    Result<std::string> done = fail(Code::kIo, "out of memory");
+  const auto dump = [&](DumpReason reason, const std::string& to) -> Result<std::string> {
     try {
       flight_->note_lost(counts().lost);
-      done = failure_ ? tl::unexpected(*failure_) : flight_->dump(reason, to);
+      if (failure_) return tl::unexpected(*failure_);
+      return flight_->dump(reason, to);
     } catch (const std::exception& error) {
-      done = fail(Code::kIo, "{}", error.what());
+      return fail(Code::kIo, "{}", error.what());
     }
-    return done;
   };
   if (!wanted.empty()) {
     const auto done = dump(DumpReason::kRequest, wanted);
