@@ -66,8 +66,8 @@ Result<Descriptor> request_recording(const std::vector<std::string>& folders, ui
       return answer_of(folder, pid, requester);
     case TrimState::kAsked:
       return fail(Code::kIo,
-                  "process {} has not answered within {} s: it begins steps (vram.step()) "
-                  "too seldom, or none; name a longer --timeout",
+                  "process {} has not answered within {} s: it begins steps (vram.step()) too "
+                  "rarely, or none; set a longer --timeout",
                   pid, timeout_ns / kSecondNs);
     case TrimState::kQueued:
       return fail(Code::kIo, "process {} was answering another request for {} s: try again", pid,
@@ -75,7 +75,7 @@ Result<Descriptor> request_recording(const std::vector<std::string>& folders, ui
     case TrimState::kOwnerDied:
       return fail(Code::kIo, "process {} ended before it answered", pid);
     default:
-      return fail(Code::kIo, "process {} took its status page away before it answered", pid);
+      return fail(Code::kIo, "process {} removed its status page before it answered", pid);
   }
 }
 
