@@ -55,7 +55,8 @@ typedef struct vram_record_options {
 VRAM_API vram_status vram_record_start(const char* path, const vram_record_options* options);
 /* Starts the recording that the environment requests (`vram run --record` sets VRAM_RECORD to the
  * file, VRAM_FLIGHT a folder for a flight recorder: flight.h); it lasts until the process ends. Has
- * no effect if the environment requests none, or if a recording is running. Opening a pool calls this function. Fails as vram_record_start() does. */
+ * no effect if the environment requests none, or if a recording is running. Opening a pool calls
+ * this function. Fails as vram_record_start() does. */
 VRAM_API vram_status vram_record_start_as_told(void);
 /* Stops the recording and waits until the file contains all events. Returns VRAM_OK if nothing is
  * recorded.

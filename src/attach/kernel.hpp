@@ -31,10 +31,10 @@ class EventRing {
   ~EventRing();
 
   [[nodiscard]] ProgramMaps maps() const { return {ring_.number(), lost_.number()}; }
-  // Passes on what the ring holds, oldest first, and makes room. Stops at an event that is still
-  // being written.
   // `frames` has those that the event came with.
   using Receive = std::function<void(const AllocatorEvent&, std::span<const PythonFrame> frames)>;
+  // Passes on what the ring holds, oldest first, and makes room. Stops at an event that is still
+  // being written.
   void take(const Receive& receive);
   // Events that found no room, since the beginning.
   [[nodiscard]] uint64_t lost() const;

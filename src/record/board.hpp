@@ -26,7 +26,7 @@ struct BoardPosting {
   std::span<const BoardDevice> devices = {};  // those past the 16th are left out
 };
 
-// Of BoardSlot::kRecord: device is a number of steps, bytes a time in ns.
+// In BoardSlot::kRecord, device is a number of steps, and bytes a time in ns.
 struct TrimRequest {
   uint64_t number = 0;
   uint64_t device = 0;  // kBoardUnknown: all

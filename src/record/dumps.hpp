@@ -2,8 +2,7 @@
 // wait, also in a signal handler: both take no lock and allocate nothing. The flusher, which needs
 // neither the GIL nor an allocator's lock, writes the files.
 //
-//     request() ──▶ pending ──▶ take() in the flusher ──▶ FlightWindow::dump ──▶ finish() ──▶
-//     wait()
+//     request() ──▶ pending ──▶ take() ──▶ FlightWindow::dump() ──▶ finish() ──▶ wait()
 #pragma once
 
 #include <array>

@@ -21,9 +21,9 @@ struct RecordOrder {
 };
 
 // Returns the complete recording, open for reading; its name is removed. Waits at most timeout_ns.
-// kNotFound: none of the folders has a page of that process, or it has no flight
-// recorder. kBadInput, kUnsupported: it cannot be
-// asked. kIo: it did not answer, ended, or could not record; the message has the reason.
+// kNotFound: none of the folders has a page of that process, or it has no flight recorder.
+// kBadInput, kUnsupported: it cannot be asked. kIo: it did not answer, ended, or could not record;
+// the message has the reason.
 [[nodiscard]] Result<Descriptor> request_recording(const std::vector<std::string>& folders,
                                                    uint32_t pid, const RecordOrder& order,
                                                    uint64_t timeout_ns);
