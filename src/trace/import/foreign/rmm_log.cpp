@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <string_view>
 
 namespace vram::trace {
@@ -17,18 +16,15 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kDay = 24 * 3600 * kSecond;
 
 template <typename Number>
-Result<Number> number_of(std::string_view text, std::string_view what, int base = 10) {
-  Number number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    return fail(Code::kBadInput, "expected {}, found '{}'", what, printable(text.substr(0, 40)));
-  return number;
+Result<Number> number_of(std::string_view text, std::string_view what) {
+  return rows::parse_digits<Number>(text, text, 10, what);
 }
 
 // "0x7f8a40000000", or decimal.
 Result<uint64_t> address_of(std::string_view text, std::string_view what) {
   constexpr int kHexadecimal = 16;
-  if (text.starts_with("0x")) return number_of<uint64_t>(text.substr(2), what, kHexadecimal);
+  if (text.starts_with("0x"))
+    return rows::parse_digits<uint64_t>(text, text.substr(2), kHexadecimal, what);
   return number_of<uint64_t>(text, what);
 }
 

@@ -14,16 +14,6 @@ namespace {
 
 constexpr size_t kMaxDevices = 1024;
 
-template <typename Number>
-Result<Number> parse_digits(std::string_view text, std::string_view digits, int base,
-                            std::string_view expected) {
-  Number number = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, number, base);
-  if (error == std::errc() && stop == end) return number;
-  return fail(Code::kBadInput, "expected {}, found '{}'", expected, printable(text.substr(0, 40)));
-}
-
 EventKind kind_of(std::string_view action) {
   for (auto kind = EventKind::kAlloc; kind < EventKind::kOther;
        kind = static_cast<EventKind>(static_cast<uint8_t>(kind) + 1)) {
@@ -42,6 +32,19 @@ size_t find_line(std::string_view frame) {
 }
 
 }  // namespace
+
+template <typename Number>
+Result<Number> parse_digits(std::string_view text, std::string_view digits, int base,
+                            std::string_view expected) {
+  Number number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, number, base);
+  if (error == std::errc() && stop == end) return number;
+  return fail(Code::kBadInput, "expected {}, found '{}'", expected, printable(text.substr(0, 40)));
+}
+template Result<uint32_t> parse_digits(std::string_view, std::string_view, int, std::string_view);
+template Result<uint64_t> parse_digits(std::string_view, std::string_view, int, std::string_view);
+template Result<int64_t> parse_digits(std::string_view, std::string_view, int, std::string_view);
 
 template <typename Number>
 Result<Number> parse_whole(std::string_view text) {

@@ -32,6 +32,10 @@ struct Row {
 
 inline constexpr char kFrameEnd = '\0';
 
+// `digits` is the part of `text` that has them; an error names `text` and what was expected.
+template <typename Number>
+[[nodiscard]] Result<Number> parse_digits(std::string_view text, std::string_view digits, int base,
+                                          std::string_view expected);
 // "0x7f1ca0000000".
 [[nodiscard]] Result<uint64_t> parse_address(std::string_view text);
 [[nodiscard]] Result<DeviceKind> parse_device_kind(std::string_view text);
