@@ -1,10 +1,9 @@
 #include "attach/attached_recording.hpp"
 
-#include "base/time.hpp"
+#include "base/clock.hpp"
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <poll.h>
 #include <utility>
 
@@ -18,12 +17,6 @@ using std::chrono::steady_clock;
 // time.
 constexpr milliseconds kTakeEvery{10};
 constexpr milliseconds kFlushEvery{100};
-
-int64_t now_ns(clockid_t clock) {
-  timespec time{};
-  (void)clock_gettime(clock, &time);
-  return time.tv_sec * kSignedSecondNs + time.tv_nsec;
-}
 
 }  // namespace
 
@@ -41,7 +34,7 @@ Result<std::unique_ptr<AttachedRecording>> AttachedRecording::create(const Attac
 }
 
 Result<> AttachedRecording::open_file() {
-  unix_minus_clock_ns_ = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
+  unix_minus_clock_ns_ = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
   auto facts = target_.facts();
   facts.push_back(
       {record::Fact::Kind::kAbout, "recorder", "PyTorch's USDT probes, vram " VRAM_VERSION});

@@ -1,7 +1,7 @@
 #include "record/board.hpp"
 
+#include "base/clock.hpp"
 #include "base/result.hpp"
-#include "base/time.hpp"
 #include "record/board_page.hpp"
 #include "record/board_reader.hpp"
 
@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -81,12 +80,6 @@ Result<BoardPage*> make_page(const std::string& folder, const std::string& path)
   return page;
 }
 
-uint64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);  // answered without the kernel
-  return static_cast<uint64_t>(now.tv_sec) * kSecondNs + static_cast<uint64_t>(now.tv_nsec);
-}
-
 // Word by word: each store releases those before it, so none can be seen before the odd sequence.
 void store(void* to, const void* from, size_t bytes) {
   auto* const words = static_cast<uint64_t*>(to);
@@ -129,7 +122,7 @@ void Board::withdraw() const {
 
 bool Board::post(const BoardPosting& posting) noexcept {
   BoardFigures figures;
-  figures.posted_ns = monotonic_ns();
+  figures.posted_ns = static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC));
   figures.step = posting.step;
   figures.step_ns = posting.step_ns;
   posting.scope.copy(figures.scope, kScopeBytes - 1);

@@ -1,7 +1,7 @@
 #include "record/recorder.hpp"
 
+#include "base/clock.hpp"
 #include "base/result.hpp"
-#include "base/time.hpp"
 #include "record/file/file_sink.hpp"
 #include "record/flusher.hpp"
 #include "record/process.hpp"
@@ -12,7 +12,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -49,12 +48,6 @@ struct State {
 State& state() {
   static State& one = *new State;
   return one;
-}
-
-int64_t clock_ns(clockid_t clock) {
-  timespec now{};
-  (void)clock_gettime(clock, &now);
-  return now.tv_sec * kSignedSecondNs + now.tv_nsec;
 }
 
 // Unix time at the start of the recording, and what has passed since: the wall clock may be set

@@ -1,15 +1,14 @@
 #include "serve/log.hpp"
 
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "base/time.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <climits>
-#include <ctime>
 #include <poll.h>
 #include <unistd.h>
 
@@ -56,12 +55,6 @@ std::string text_line(const LogEvent& event, int64_t time_ns) {
                      printable(event.message.substr(0, kMaxTextLength)));
 }
 
-int64_t now_ns() {
-  timespec now{};
-  (void)clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{now.tv_sec} * kSignedSecondNs + now.tv_nsec;
-}
-
 bool can_take_a_piece(int descriptor) {
   pollfd polled{.fd = descriptor, .events = POLLOUT, .revents = 0};
   return poll(&polled, 1, 0) == 1 && (polled.revents & POLLOUT) != 0;
@@ -77,7 +70,9 @@ std::string log_line(const LogEvent& event, LogFormat format, std::string_view h
 Log::Log(LogFormat format, std::string host, int descriptor)
     : format_(format), host_(std::move(host)), descriptor_(descriptor) {}
 
-void Log::write(const LogEvent& event) { put(log_line(event, format_, host_, now_ns())); }
+void Log::write(const LogEvent& event) {
+  put(log_line(event, format_, host_, clock_ns(CLOCK_REALTIME)));
+}
 
 void Log::write_line(std::string_view line) { put(std::string(line) + "\n"); }
 
@@ -93,7 +88,7 @@ void Log::put(std::string line) {
         .level = LogLevel::kWarning,
         .action = "log-lines-dropped",
         .message = fmt::format("{} lines were dropped because nothing read the log", dropped_)};
-    line = log_line(lost, format_, host_, now_ns()) + line;
+    line = log_line(lost, format_, host_, clock_ns(CLOCK_REALTIME)) + line;
     dropped_ = 0;
   }
   rest_ = std::move(line);

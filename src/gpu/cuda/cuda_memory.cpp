@@ -1,11 +1,10 @@
 #include "gpu/cuda/cuda_memory.hpp"
 
 #include "base/bytes.hpp"
-#include "base/time.hpp"
+#include "base/clock.hpp"
 #include "gpu/cuda/driver.hpp"
 
 #include <array>
-#include <time.h>
 #include <utility>
 
 namespace vram::gpu::cuda {
@@ -14,11 +13,7 @@ namespace {
 // Of devices that don't say theirs, having no virtual memory management.
 constexpr uint64_t kDefaultGranularityBytes = 2 * kMiB;
 
-uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * kSecondNs + static_cast<uint64_t>(now.tv_nsec);
-}
+uint64_t now_ns() { return static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC)); }
 
 }  // namespace
 
