@@ -126,7 +126,10 @@ Result<> AttachedRecording::add_free(const AllocatorEvent& event) {
 
 Result<> AttachedRecording::finish() {
   summary_.lost = attachment_.lost();
-  recording_->note_lost(summary_.lost);
+  if (summary_.lost > 0) {
+    recording_->add(trace::Note{
+        "events lost, as they came faster than vram took them from the kernel", summary_.lost});
+  }
   if (summary_.unknown_frees > 0) {
     recording_->add(trace::Note{"frees of blocks from before the recording, which were ignored",
                                 summary_.unknown_frees});
