@@ -233,10 +233,6 @@ Patterns upcasts(WasteIndex& index) {
     if (largest == nullptr || block.requested_bytes > largest->requested_bytes) largest = &block;
   }
   if (largest == nullptr) return {};
-  std::vector<Change> changes;
-  for (uint32_t id = 0; id < index.history().lifetimes.size(); ++id)
-    if (std::ranges::find(places, index.block(id).stack) != places.end())
-      changes.push_back(remove_block(index.history(), id));
   Finding finding{
       FindingKind::kUpcast, 0,
       fmt::format("Copies in float32 at the peak: {} of {}", format_bytes(bytes),
