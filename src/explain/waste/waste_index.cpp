@@ -34,27 +34,6 @@ std::vector<EventRange> joined_ranges(std::vector<EventRange> ranges) {
   return joined;
 }
 
-// Runs of events whose scope is the optimizer's part of a step.
-void add_scoped_steps(const trace::Tables& tables, std::span<const trace::Event> events,
-                      std::vector<EventRange>* steps) {
-  std::vector<bool> is_optimizer(tables.contexts.size());
-  for (trace::ContextId id = 0; id < is_optimizer.size(); ++id) {
-    const std::string_view path = tables.strings[tables.contexts[id].user_metadata];
-    is_optimizer[id] =
-        parse_scope_path(path.substr(0, trace::kMaxNameBytes)).part == StepPart::kOptimizer;
-  }
-  if (std::ranges::none_of(is_optimizer, [](bool is) { return is; })) return;
-  for (uint64_t i = 0; i < events.size(); ++i) {
-    // A name is in the place of the path there.
-    if (events[i].kind == EventKind::kAnnotate || !is_optimizer[events[i].context]) continue;
-    if (!steps->empty() && steps->back().end == i) {
-      steps->back().end = i + 1;
-    } else {
-      steps->push_back({i, i + 1});
-    }
-  }
-}
-
 uint64_t mixed(uint64_t hash, uint64_t value) {
   return (hash ^ value) * 0x9e3779b97f4a7c15 ^ (hash >> 29);
 }
@@ -90,6 +69,22 @@ const PeakReplay& WasteIndex::replay() {
   return *replay_;
 }
 
+// Runs of events whose scope is the optimizer's part of a step.
+std::vector<EventRange> WasteIndex::scoped_optimizer_steps() {
+  std::vector<EventRange> steps;
+  for (uint64_t i = 0; i < events_.size(); ++i) {
+    // A name is in the place of the path there.
+    if (events_[i].kind == EventKind::kAnnotate) continue;
+    if (part_of(events_[i].context) != StepPart::kOptimizer) continue;
+    if (!steps.empty() && steps.back().end == i) {
+      steps.back().end = i + 1;
+    } else {
+      steps.push_back({i, i + 1});
+    }
+  }
+  return steps;
+}
+
 void WasteIndex::find_optimizer_steps() {
   if (std::exchange(has_marks_, true)) return;
   for (const Scope& scope : sources_.scopes.all) {
@@ -99,8 +94,7 @@ void WasteIndex::find_optimizer_steps() {
       optimizer_steps_.push_back({scope.first_event, scope.end_event});
     if (name.starts_with(kZeroGrad)) zero_grads_.push_back({scope.first_event, scope.end_event});
   }
-  std::vector<EventRange> scoped;
-  add_scoped_steps(sources_.trace.tables, events_, &scoped);
+  const std::vector<EventRange> scoped = scoped_optimizer_steps();
   optimizer_steps_.insert(optimizer_steps_.end(), scoped.begin(), scoped.end());
   optimizer_steps_ = joined_ranges(std::move(optimizer_steps_));
 }

@@ -86,6 +86,7 @@ class WasteIndex {
 
  private:
   void find_optimizer_steps();
+  [[nodiscard]] std::vector<EventRange> scoped_optimizer_steps();
   [[nodiscard]] StackFacts examine(trace::StackId stack) const;
 
   const Sources& sources_;
