@@ -1,8 +1,6 @@
 #include "base/json.hpp"
 #include "show/diff/diff.hpp"
 
-#include <array>
-
 namespace vram::show {
 namespace {
 
@@ -37,9 +35,7 @@ Json json_site(const SiteChange& site) {
 }
 
 Json json_basis(const std::optional<explain::SiteBasis>& basis) {
-  constexpr std::array<std::string_view, explain::kSiteBases> kWords = {"stack", "name",
-                                                                        "position"};
-  return basis ? Json(kWords[static_cast<size_t>(*basis)]) : Json();
+  return basis ? Json(explain::kSiteBasisNames[static_cast<size_t>(*basis)]) : Json();
 }
 
 std::string_view word(explain::Regression regression) {
