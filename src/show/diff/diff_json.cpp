@@ -38,11 +38,6 @@ Json json_basis(const std::optional<explain::SiteBasis>& basis) {
   return basis ? Json(explain::kSiteBasisNames[static_cast<size_t>(*basis)]) : Json();
 }
 
-std::string_view word(explain::Regression regression) {
-  if (regression == explain::Regression::kOom) return "out_of_memory";
-  return regression == explain::Regression::kPeak ? "peak" : "none";
-}
-
 Json json_device(const DeviceChange& change, size_t top) {
   Json sites = Json::array();
   uint64_t changed = 0;
@@ -57,7 +52,7 @@ Json json_device(const DeviceChange& change, size_t top) {
           {"device", device.ordinal},
           {"growth_bytes", explain::growth(change.a_bytes(), change.b_bytes())},
           {"limit_bytes", json_or_null(change.limit_bytes)},
-          {"regression", word(change.regression)},
+          {"regression", identifier(change.regression)},
           {"a", json_side(change.a)},
           {"b", json_side(change.b)},
           {"sites_by", json_basis(change.basis)},
