@@ -1,4 +1,4 @@
-// Blocks that are there after their last use, or before their first one.
+// Blocks that are allocated too early or released too late.
 #include "base/bytes.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/names/names.hpp"
