@@ -180,4 +180,11 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return meant.empty() ? "" : fmt::format(", did you mean '{}'?", meant);
 }
 
+std::string ascii_lower(std::string_view text) {
+  std::string out(text);
+  for (char& byte : out)
+    if (byte >= 'A' && byte <= 'Z') byte = static_cast<char>(byte - 'A' + 'a');
+  return out;
+}
+
 }  // namespace vram

@@ -49,6 +49,9 @@ struct Glyph {
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
+// With A to Z as a to z; other bytes stay.
+[[nodiscard]] std::string ascii_lower(std::string_view text);
+
 // Finds the known word that is closest to a mistyped one. A pure function.
 
 // The candidate nearest to a mistyped word; empty when none is near.

@@ -74,5 +74,9 @@ TEST(Nearest, OnlyWhatIsNear) {
   EXPECT_EQ(did_you_mean("dance", names), "");
 }
 
+TEST(AsciiLower, ChangesNothingButLatinLetters) {
+  EXPECT_EQ(ascii_lower("Empty_Cache [Z]@`{ 显存 É"), "empty_cache [z]@`{ 显存 É");
+}
+
 }  // namespace
 }  // namespace vram

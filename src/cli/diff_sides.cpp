@@ -117,23 +117,24 @@ Result<LoadedSide> load_side(const SideRequest& request, const Console& console)
 
 namespace {
 
+fs::path from_part(fs::path::const_iterator part, const fs::path& path) {
+  fs::path rest;
+  for (; part != path.end(); ++part) rest /= *part;
+  return rest;
+}
+
 // Nothing: it is not below the root.
 std::optional<std::string> below(const std::string& file, const fs::path& root) {
   const fs::path path = fs::path(file).lexically_normal();  // no ".." can lead out of the root
   if (!path.is_absolute()) return std::nullopt;
   const auto [in_root, in_path] = std::ranges::mismatch(root, path);
-  if (in_root == root.end() && in_path != path.end()) {
-    fs::path rest;
-    for (auto part = in_path; part != path.end(); ++part) rest /= *part;
-    return rest.string();
-  }
+  if (in_root == root.end() && in_path != path.end()) return from_part(in_path, path).string();
   // The same repository in another folder. Each of its folders costs a system call.
   constexpr ptrdiff_t kMaxParts = 64;
   if (std::distance(path.begin(), path.end()) > kMaxParts) return std::nullopt;
   std::error_code error;
   for (auto begin = std::next(path.begin()); begin != path.end(); ++begin) {
-    fs::path rest;
-    for (auto part = begin; part != path.end(); ++part) rest /= *part;
+    const fs::path rest = from_part(begin, path);
     if (fs::is_regular_file(root / rest, error)) return rest.string();
   }
   return std::nullopt;

@@ -1,6 +1,7 @@
 #include "cli/habits.hpp"
 
 #include "base/environment.hpp"
+#include "base/text.hpp"
 #include "base/toml.hpp"
 #include "show/draw/line.hpp"
 
@@ -17,13 +18,6 @@ constexpr int kColumns = 100;
 // Of a word that is looked for within another: "gc" is a part of too many.
 constexpr size_t kMinPartBytes = 4;
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& byte : out)
-    if (byte >= 'A' && byte <= 'Z') byte = static_cast<char>(byte - 'A' + 'a');
-  return out;
-}
-
 Habit habit_of(const TomlValue& row) {
   Habit habit;
   const std::pair<std::string_view, std::string*> texts[] = {
@@ -31,7 +25,7 @@ Habit habit_of(const TomlValue& row) {
       {"not_en", &habit.not_en}, {"zh", &habit.zh},   {"not_zh", &habit.not_zh}};
   for (const TomlValue& value : *row.table) {
     if (value.key == "words")
-      for (const TomlValue& word : *value.list) habit.words.push_back(lower(*word.text));
+      for (const TomlValue& word : *value.list) habit.words.push_back(ascii_lower(*word.text));
     for (const auto& [key, text] : texts)
       if (value.key == key) *text = *value.text;
   }
@@ -74,7 +68,7 @@ std::span<const Habit> habits() {
 }
 
 std::vector<const Habit*> find_habits(std::string_view word) {
-  const std::string wanted = lower(word);
+  const std::string wanted = ascii_lower(word);
   std::vector<std::pair<size_t, const Habit*>> parts;
   std::vector<const Habit*> found;
   for (const Habit& habit : habits()) {

@@ -133,8 +133,9 @@ tl::unexpected<Error> unknown_command(const Commands& commands, const std::strin
   for (const auto& command : commands) names.emplace_back(command->manual().name);
   const std::string_view meant = nearest(name, names);
   if (const auto rows = find_habits(name); meant.empty() && !rows.empty())
-    return fail(Code::kBadInput, "unknown command '{}'; with vram: {} ('vram help {}' explains it)",
-                name, rows.front()->now, name);
+    return fail(Code::kBadInput,
+                "unknown command '{}'; use this instead: {} ('vram help {}' explains it)", name,
+                rows.front()->now, name);
   const std::string hint = meant.empty() ? "" : fmt::format(", did you mean '{}'?", meant);
   return fail(Code::kBadInput, "unknown command '{}'{} 'vram --help' lists the commands", name,
               hint.empty() ? ";" : hint);
@@ -281,9 +282,9 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands) {
       "\n'vram demo' shows what it does, without a GPU. For your own program, run 'vram run "
       "--record\nrun.vtrace -- python train.py', then 'vram report run.vtrace'.\n";
   out +=
-      "'vram help COMMAND' explains a command, 'vram help WORD' what to use instead of other "
-      "tools: nvidia-smi,\n"
-      "empty_cache, autocast, 显存碎片, ... 'vram --version' prints the version.\n";
+      "'vram help COMMAND' explains a command, 'vram help WORD' what to use instead of other tools "
+      "and\n"
+      "calls: nvidia-smi, empty_cache, autocast, 显存碎片. 'vram --version' prints the version.\n";
   out += fmt::format("Exit codes: {}\n", kExitCodes);
   return out;
 }

@@ -63,7 +63,8 @@ void name_oom_steps(DeviceReport& report) {
   }
 }
 
-// A leak takes what the device has free before the allocator's own cache is worn down by it.
+// A leak is assumed to grow into the memory that the allocator has not reserved, not into its
+// cache.
 void add_growth(GrowthResult found, DeviceReport& report) {
   report.leak_verdict = found.verdict;
   report.growth = std::move(found.sites);

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
-#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <optional>
@@ -67,12 +66,6 @@ std::optional<Query> parse_query(std::string_view text) {
 
 constexpr std::string_view kHeaderBlanks = " \t";
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
-}
-
 // "q=0", "q=0.0" and their like: not at all.
 bool is_refused(std::string_view weight) {
   if (!weight.starts_with("q=")) return false;
@@ -95,7 +88,7 @@ std::optional<std::string_view> without_port(std::string_view host) {
 std::optional<std::string> name_of(std::string_view host) {
   const auto bare = without_port(host);
   if (!bare || bare->empty()) return std::nullopt;
-  std::string name = lower(*bare);
+  std::string name = ascii_lower(*bare);
   if (name.ends_with('.')) name.pop_back();
   return name;
 }
@@ -105,7 +98,7 @@ std::optional<std::string> name_of(std::string_view host) {
 Result<Target> parse_target(std::string_view text) {
   constexpr std::string_view kHttp = "http://";
   Target target;
-  if (lower(text.substr(0, kHttp.size())) == kHttp) {
+  if (ascii_lower(text.substr(0, kHttp.size())) == kHttp) {
     text.remove_prefix(kHttp.size());
     const size_t slash = std::min(text.find_first_of("/?"), text.size());
     target.host = text.substr(0, slash);
@@ -137,8 +130,8 @@ bool accepts_gzip(std::string_view accept_encoding) {
   std::optional<bool> any;
   while (!accept_encoding.empty()) {
     std::string_view weight = take_before(accept_encoding, ',');
-    const std::string name = lower(trimmed(take_before(weight, ';'), kHeaderBlanks));
-    const bool is_welcome = !is_refused(lower(trimmed(weight, kHeaderBlanks)));
+    const std::string name = ascii_lower(trimmed(take_before(weight, ';'), kHeaderBlanks));
+    const bool is_welcome = !is_refused(ascii_lower(trimmed(weight, kHeaderBlanks)));
     if (name == "gzip" || name == "x-gzip") return is_welcome;
     if (name == "*") any = is_welcome;
   }
@@ -152,8 +145,9 @@ bool is_local_name(std::string_view host) {
 
 bool is_trusted_host(std::string_view host, std::span<const std::string> names) {
   const auto name = name_of(host);
-  return name && (is_local_name(host) || is_ip_address(*name) ||
-                  std::ranges::any_of(names, [&](const auto& own) { return lower(own) == *name; }));
+  return name &&
+         (is_local_name(host) || is_ip_address(*name) ||
+          std::ranges::any_of(names, [&](const auto& own) { return ascii_lower(own) == *name; }));
 }
 
 namespace {

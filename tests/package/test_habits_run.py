@@ -55,11 +55,13 @@ def test_a_command_runs(command: str, folder: Path, tmp_path: Path) -> None:
     words = [str(BINARY), *shlex.split(command.replace("-- python", f"-- {sys.executable}"))[1:]]
     startup = ROOT / "python/vram/_startup"
     environment = os.environ | {"VRAM_NVML": str(library), "VRAM_STARTUP": str(startup), "LC_ALL": "C.UTF-8"}
+    if command == "vram top":
+        words.append("--once")  # it would go on for ever
     process = subprocess.Popen(
         words, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     if "--watch" in command:
-        time.sleep(1.5)  # it would go on for ever
+        time.sleep(1.5)
         process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=120)
     assert process.returncode in CODES.get(command, (0,)), errors
@@ -86,6 +88,14 @@ def names_of_the_rows() -> dict[str, Any]:
     def train_step() -> None:
         model(batch["x"]).sum().backward()
 
+    def train() -> None:
+        copy = Step().cuda()
+        of_copy = torch.optim.SGD(copy.parameters(), lr=0.1)
+        while True:
+            copy(torch.randn(16, 64, device="cuda")).sum().backward()
+            of_copy.step()
+            of_copy.zero_grad()
+
     def trial(size: int) -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         copy = Step().to(device)
@@ -93,7 +103,7 @@ def names_of_the_rows() -> dict[str, Any]:
 
     return {
         "vram": vram, "torch": torch, "model": model, "optimizer": optimizer, "batch": batch, "train_step": train_step,
-        "step": lambda part: model(part["x"]).square().mean(), "predict": lambda x: model(x), "trial": trial,
+        "train": train, "step": lambda part: model(part["x"]).square().mean(), "predict": lambda x: model(x), "trial": trial,
         "sample": torch.randn(16, 64), "loss": lambda output: output.square().mean(),
     }  # fmt: skip
 
@@ -150,5 +160,5 @@ def test_an_unknown_command_that_is_a_habit() -> None:
     assert done.returncode == 2
     assert (
         done.stderr
-        == "vram: error: unknown command 'nvidia-smi'; with vram: vram status ('vram help nvidia-smi' explains it)\n"
+        == "vram: error: unknown command 'nvidia-smi'; use this instead: vram status ('vram help nvidia-smi' explains it)\n"
     )

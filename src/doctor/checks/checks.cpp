@@ -7,16 +7,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 namespace vram::doctor {
 namespace {
 
 bool is_one_of(std::optional<std::string_view> value, std::array<std::string_view, 4> words) {
   if (!value) return false;
-  std::string lower(*value);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return std::ranges::count(words, lower) > 0;
+  return std::ranges::count(words, ascii_lower(*value)) > 0;
 }
 
 uint32_t number_at(std::string_view text) {

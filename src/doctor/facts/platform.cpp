@@ -1,10 +1,10 @@
 // What kind of machine this is, and its kernel's parameters.
+#include "base/text.hpp"
 #include "doctor/collect.hpp"
 #include "gpu/drm/files.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <fcntl.h>
 #include <unistd.h>
@@ -83,9 +83,8 @@ std::optional<uint32_t> small_number(const Tree& tree, const std::string& path) 
                 : std::nullopt;
 }
 
-bool has_word(std::string text, std::string_view word) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text.find(word) != std::string::npos;
+bool has_word(std::string_view text, std::string_view word) {
+  return ascii_lower(text).find(word) != std::string::npos;
 }
 
 }  // namespace

@@ -24,7 +24,6 @@ constexpr int kVersion = 1;
 constexpr size_t kMaxSitesBytes = size_t{96} << 10;  // of all devices
 constexpr size_t kMinSitesBytes = size_t{1} << 10;   // of each
 constexpr uint64_t kListedPart = 1000;               // sites from 1/1000 of the peak on
-constexpr std::array<std::string_view, kSiteBases> kBasisWords = {"stack", "name", "position"};
 
 // A checkout is in another folder on each machine.
 std::string_view without_folders(std::string_view path) {
@@ -82,8 +81,8 @@ std::string device_rows(const SideDevice& device, size_t room) {
   add("steps", peak.steps);
   const auto basis = std::ranges::find_if(peak.sites, [](const auto& s) { return !s.empty(); });
   if (basis == peak.sites.end()) return text;
-  text +=
-      fmt::format("basis = \"{}\"\n", kBasisWords[static_cast<size_t>(basis - peak.sites.begin())]);
+  text += fmt::format("basis = \"{}\"\n",
+                      kSiteBasisNames[static_cast<size_t>(basis - peak.sites.begin())]);
   const uint64_t from = listing_from(peak, *basis, room);
   if (from > 0) text += fmt::format("listed_from_bytes = {}\n", from);
   text += "sites = [\n";
@@ -153,7 +152,7 @@ class Reader {
   }
 
   Result<> read_sites(const TomlValue& table, DevicePeak& peak) {
-    VRAM_TRY_ASSIGN(const size_t basis, word(table, "basis", kBasisWords));
+    VRAM_TRY_ASSIGN(const size_t basis, word(table, "basis", kSiteBasisNames));
     if (has(table, "listed_from_bytes")) {
       VRAM_TRY_ASSIGN(peak.listed_from_bytes, whole(table, "listed_from_bytes"));
     }

@@ -186,8 +186,7 @@ Result<Limit> parse_limit(std::string_view text) {
 }
 
 bool Diff::has_regression() const {
-  return std::ranges::any_of(
-      devices, [](const DeviceChange& change) { return change.regression != Regression::kNone; });
+  return std::ranges::any_of(devices, &DeviceChange::is_regression);
 }
 
 Diff compare(const Side& a, const Side& b, const std::optional<Limit>& limit) {
@@ -197,8 +196,7 @@ Diff compare(const Side& a, const Side& b, const std::optional<Limit>& limit) {
     if (limit) judge(change, *limit);
   }
   std::ranges::stable_sort(diff.devices, std::ranges::greater(), [](const DeviceChange& change) {
-    return std::pair(change.regression != Regression::kNone,
-                     growth(change.a_bytes(), change.b_bytes()));
+    return std::pair(change.is_regression(), growth(change.a_bytes(), change.b_bytes()));
   });
   return diff;
 }

@@ -68,6 +68,7 @@ struct DeviceChange {
   [[nodiscard]] uint64_t a_bytes() const { return a ? a->peak.requested_bytes : 0; }
   [[nodiscard]] uint64_t b_bytes() const { return b ? b->peak.requested_bytes : 0; }
   [[nodiscard]] const DevicePeak& latest() const { return b ? b->peak : a->peak; }
+  [[nodiscard]] bool is_regression() const { return regression != Regression::kNone; }
 };
 
 // By how much a peak may grow: the larger of both, and of what peaks vary by between runs.

@@ -60,21 +60,20 @@ class Places {
 class PeakSites {
  public:
   PeakSites(const Sources& sources, const LiveSet& live, const Steps& steps)
-      : sources_(sources), live_(live), frames_(sources.trace.tables) {
+      : sources_(sources), frames_(sources.trace.tables), ordered_(live.lifetimes) {
     const auto holds_peak = [&](const Step& step) {
       const auto event = static_cast<uint64_t>(std::max<int64_t>(live.event, 0));
       return event >= step.first_event && event < step.first_event + step.event_count;
     };
     const auto step = std::ranges::find_if(steps.steps, holds_peak);
     if (step != steps.steps.end()) find_begin(step->first_event);
-    ordered_ = live.lifetimes;
     std::ranges::sort(ordered_);  // lifetimes are in order of allocation
   }
 
   void fill(DevicePeak& peak) const {
     peak.sites[static_cast<size_t>(SiteBasis::kStack)] = by_stack();
     peak.sites[static_cast<size_t>(SiteBasis::kName)] = by_name();
-    peak.sites[static_cast<size_t>(SiteBasis::kPosition)] = by_position(ordered_);
+    peak.sites[static_cast<size_t>(SiteBasis::kPosition)] = by_position();
   }
 
  private:
@@ -154,34 +153,30 @@ class PeakSites {
   // Nothing if most memory has no name: the order of allocations says more then.
   [[nodiscard]] std::vector<PeakSite> by_name() const {
     Places places;
+    PeakSite rest{.name = std::string(kNoScopeName)};
     uint64_t named_bytes = 0;
-    uint64_t bytes = 0;
-    std::vector<uint32_t> unnamed;
     for (const uint32_t id : ordered_) {
       const Lifetime& lifetime = sources_.history.lifetimes[id];
-      bytes += lifetime.requested_bytes;
       const std::string name = own_name_of(id);
       if (name.empty()) {
-        unnamed.push_back(id);
+        rest.bytes += lifetime.requested_bytes;
+        ++rest.count;
         continue;
       }
       named_bytes += lifetime.requested_bytes;
       places.add(name, lifetime, [&] { return PeakSite{.name = name}; });
     }
-    if (named_bytes == 0 || named_bytes < bytes / 2) return {};
+    if (named_bytes == 0 || named_bytes < (named_bytes + rest.bytes) / 2) return {};
     std::vector<PeakSite> sites = std::move(places).sorted();
-    PeakSite rest{.name = std::string(kNoScopeName)};
-    for (const uint32_t id : unnamed) rest.bytes += sources_.history.lifetimes[id].requested_bytes;
-    rest.count = unnamed.size();
     if (rest.count > 0) sites.push_back(std::move(rest));
     return sites;
   }
 
   // Runs of equal blocks, in order of allocation.
-  [[nodiscard]] std::vector<PeakSite> by_position(const std::vector<uint32_t>& ids) const {
+  [[nodiscard]] std::vector<PeakSite> by_position() const {
     std::vector<PeakSite> sites;
     uint64_t block_bytes = 0;
-    for (const uint32_t id : ids) {
+    for (const uint32_t id : ordered_) {
       const Lifetime& lifetime = sources_.history.lifetimes[id];
       const bool is_before = lifetime.alloc_event == kBeforeRecording;
       const bool continues_run =
@@ -208,7 +203,6 @@ class PeakSites {
   }
 
   const Sources& sources_;
-  const LiveSet& live_;
   mutable UserFrames frames_;           // caches what it finds
   std::optional<uint32_t> step_begin_;  // the first lifetime of the step that has the peak
   std::vector<uint32_t> ordered_;

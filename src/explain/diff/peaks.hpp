@@ -24,6 +24,9 @@ enum class SiteBasis : uint8_t {
   kPosition,  // the order of the allocations
 };
 inline constexpr size_t kSiteBases = 3;
+// As baselines and JSON call them.
+inline constexpr std::array<std::string_view, kSiteBases> kSiteBasisNames = {"stack", "name",
+                                                                             "position"};
 
 struct PeakSite {
   std::string name;               // one line: "train.py:42 loss_fn", "layers.7.mlp · activation"

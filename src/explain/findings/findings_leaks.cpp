@@ -14,7 +14,7 @@
 namespace vram::explain {
 namespace {
 
-constexpr double kMaxLeftNs = 1e18;  // about 30 years: later is no news, and overflows
+constexpr double kMaxLeftNs = 1e18;  // about 30 years; more would overflow, and is left out
 
 std::string leak_advice(const Growth& growth) {
   if (growth.stack.empty()) {

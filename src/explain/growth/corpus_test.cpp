@@ -1,6 +1,7 @@
 // The corpus: random jobs of the zoo, with a planted leak and without, with stacks and without.
-// The constants of growth were chosen on the jobs of kFirstSeed = 10'001; the assertions are about
-// others.
+// The constants of growth were chosen on the jobs from kDefaultFirstSeed on. docs/report.md states
+// the figures of jobs that no constant was chosen on: those of VRAM_CORPUS_SEED=20001, 30001 and
+// 50001, whose counts --gtest_output=xml writes.
 
 #include "explain/growth/growth.hpp"
 #include "explain/steps/steps.hpp"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -21,9 +23,14 @@ namespace {
 using testing::Job;
 using testing::Made;
 
-constexpr uint32_t kFirstSeed = 10'001;
+constexpr uint32_t kDefaultFirstSeed = 10'001;
 constexpr uint32_t kJobs = 500;
 constexpr uint32_t kLeakingSteps = 10;
+
+uint32_t first_seed() {
+  const char* const seed = std::getenv("VRAM_CORPUS_SEED");  // NOLINT(concurrency-mt-unsafe)
+  return seed == nullptr ? kDefaultFirstSeed : static_cast<uint32_t>(std::stoul(seed));
+}
 
 // A warm-up of 4 to 15 steps, kLeakingSteps more, and some of the habits of real jobs.
 Job random_job(uint32_t seed) {
@@ -93,7 +100,8 @@ std::string described(const Job& job, const std::vector<Growth>& leaks) {
 // Without marks the passes of a step may be taken for steps: the rate is then that of a pass.
 Counts count(bool leaks, bool has_stacks, bool annotated, std::string* misses) {
   Counts counts;
-  for (uint32_t seed = kFirstSeed; seed < kFirstSeed + kJobs; ++seed) {
+  const uint32_t first = first_seed();
+  for (uint32_t seed = first; seed < first + kJobs; ++seed) {
     Job job = random_job(seed);
     job.has_stacks = has_stacks;
     job.annotated = annotated;
@@ -112,6 +120,9 @@ Counts count(bool leaks, bool has_stacks, bool annotated, std::string* misses) {
     if (found.leaks.size() > planted || (leaks && planted == 0))
       *misses += described(job, found.leaks);
   }
+  const std::string steps = annotated ? "annotated" : "unannotated";
+  ::testing::Test::RecordProperty("found_" + steps, static_cast<int>(counts.found));
+  ::testing::Test::RecordProperty("false_alarms_" + steps, static_cast<int>(counts.false_alarms));
   return counts;
 }
 

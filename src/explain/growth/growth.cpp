@@ -232,7 +232,7 @@ class GrowthFinder {
     for (Group& g : *groups) {
       if (!sites.contains(g.blocks.front().site)) continue;
       std::erase_if(g.blocks, [&](const Holdover& b) { return taken.contains(b.lifetime); });
-      count_again(window_, &g);
+      count_births(window_, &g);
     }
     std::erase_if(*groups, [](const Group& g) { return g.blocks.empty(); });
   }
@@ -260,7 +260,7 @@ class GrowthFinder {
       all.blocks.insert(all.blocks.end(), g.blocks.begin(), g.blocks.end());
     }
     for (auto& [key, g] : unframed) {
-      count_again(window_, &g);
+      count_births(window_, &g);
       add(key.first, g);
     }
   }

@@ -111,9 +111,8 @@ Ends live_at_ends(const GrowthWindow& w, const GrowthGroup& g, uint32_t first, u
   return ends;
 }
 
-}  // namespace
-
-void count_births(const GrowthWindow& w, GrowthGroup* g) {
+// Adds the facts of `blocks` to those of `g`, which must be empty.
+void add_facts(const GrowthWindow& w, GrowthGroup* g) {
   std::vector<uint32_t> holdover_steps;
   Edges edges;
   for (const Holdover& s : g->blocks) {
@@ -121,8 +120,10 @@ void count_births(const GrowthWindow& w, GrowthGroup* g) {
     if (!s.survives(g->outlived)) continue;
     const bool alive = s.death == w.steps;
     if (!is_steady_birth(s, w)) {
-      if (alive && !s.from_setup) g->early_bytes += s.bytes;
-      if (alive && !s.from_setup) g->early_births.push_back(s.birth);
+      if (alive && !s.from_setup) {
+        g->early_bytes += s.bytes;
+        g->early_births.push_back(s.birth);
+      }
       continue;
     }
     g->born_bytes += s.bytes;
@@ -140,7 +141,9 @@ void count_births(const GrowthWindow& w, GrowthGroup* g) {
   edges.level(w, g->outlived, &g->births);
 }
 
-void count_again(const GrowthWindow& w, GrowthGroup* g) {
+}  // namespace
+
+void count_births(const GrowthWindow& w, GrowthGroup* g) {
   GrowthGroup fresh;
   fresh.blocks = std::move(g->blocks);
   fresh.outlived = g->outlived;
@@ -148,7 +151,7 @@ void count_again(const GrowthWindow& w, GrowthGroup* g) {
   fresh.trend = g->trend;
   fresh.lead_frame = g->lead_frame;
   fresh.other_sites = g->other_sites;
-  count_births(w, &fresh);
+  add_facts(w, &fresh);
   *g = std::move(fresh);
 }
 

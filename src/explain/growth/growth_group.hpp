@@ -77,8 +77,6 @@ struct GrowthGroup {
 // A step with twice as many births as others, some of them at its edge, and the step beyond that
 // edge with none count as one birth each: the boundary between them moved, not the allocation.
 void count_births(const GrowthWindow& w, GrowthGroup* g);
-// The same, after `blocks` changed.
-void count_again(const GrowthWindow& w, GrowthGroup* g);
 // Leaves only the survivors in `blocks`.
 void drop_brief(GrowthGroup* g);
 

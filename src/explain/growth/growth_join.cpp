@@ -58,7 +58,7 @@ void GrowthJoiner::add_to(GrowthGroup* into, GrowthGroup from) const {
   drop_brief(&from);
   into->blocks.insert(into->blocks.end(), from.blocks.begin(), from.blocks.end());
   into->outlived = std::max(into->outlived, from.outlived);
-  count_again(window_, into);
+  count_births(window_, into);
 }
 
 std::vector<GrowthGroup> GrowthJoiner::join_positions(Groups leaks) const {

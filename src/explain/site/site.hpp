@@ -28,11 +28,6 @@ namespace vram::explain {
 // truncated.
 [[nodiscard]] Frame source_of(const trace::Tables& tables, const trace::Frame& frame);
 
-// The function, file and line that a frame stands for: the user's own line, if FX kept it for
-// generated code; without a C++ function's parameters. Texts beyond trace::kMaxNameBytes are
-// truncated.
-[[nodiscard]] Frame source_of(const trace::Tables& tables, const trace::Frame& frame);
-
 // "train.py:42 loss_fn": always the base name of the file; the full path is in the stack. FX traces
 // win over generated-code frames.
 [[nodiscard]] std::string frame_name(const trace::Tables& tables, const trace::Frame& frame);

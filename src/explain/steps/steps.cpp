@@ -29,9 +29,9 @@ constexpr size_t kJudged = 8;  // repetitions, best first, that are asked for ev
 constexpr uint32_t kInnerRepeats = 4;
 constexpr double kGradientSwing =
     0.05;  // share of a step's swing by which live bytes drop when gradients are freed
-// Shares of a window's swing above its lowest bytes that are as low as those. A mark is at one
-// place of the program, and a boundary that is near it in each step is worth more than the lowest
-// bytes; a repeated sequence may be anywhere in the step.
+// Live bytes up to this share of a window's swing above its lowest count as lowest. A mark is
+// always at the same place of the program, so that a boundary near it matters more than the exact
+// minimum; a repeated sequence may be anywhere in the step.
 constexpr double kLowAfterMark = 0.15;
 constexpr double kLowAfterSequence = 0.02;
 constexpr double kMovedShare = 0.01;  // of the peak: less is no movement
@@ -47,7 +47,7 @@ struct Input {
 };
 
 struct Low {
-  uint64_t boundary = 0;  // before the first event that live bytes were about lowest at
+  uint64_t boundary = 0;  // the first event before which live bytes were about lowest
   uint64_t live_bytes = std::numeric_limits<uint64_t>::max();
   uint64_t highest_bytes = 0;
 };

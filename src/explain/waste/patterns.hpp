@@ -41,7 +41,8 @@ inline constexpr size_t kMaxReservedReplays = 3;
 [[nodiscard]] std::vector<Finding> find_patterns(const Sources& sources, const DeviceReport& report,
                                                  const replay::Baseline& baseline);
 
-// Blocks that are needed later than they are there, or no longer (patterns_lifetime.cpp).
+// Blocks that are allocated too early or released too late (patterns_lifetime.cpp; no_grad in
+// patterns_no_grad.cpp).
 [[nodiscard]] Patterns gradients_kept(WasteIndex& index);
 [[nodiscard]] Patterns idle_state(WasteIndex& index);
 [[nodiscard]] Patterns late_free(WasteIndex& index);

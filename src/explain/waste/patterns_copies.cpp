@@ -83,15 +83,14 @@ Patterns temporaries(WasteIndex& index) {
   Patterns found;
   for (const auto& [name, line] : lines) {
     // More than their bytes can't be saved.
-    if (static_cast<double>(line.bytes) < kMinPriceShare * static_cast<double>(index.peak_bytes()))
-      continue;
+    if (!matters(line.bytes, kMinPriceShare, index.peak_bytes())) continue;
     Finding finding{
         FindingKind::kTemporaries, 0,
         fmt::format("Temporaries make the peak: {} of {}", format_bytes(line.bytes), name),
-        fmt::format("{} {} at the peak, the largest {}, released within {} events of their "
+        fmt::format("{} at the peak, the largest {}, released within {} events of their "
                     "allocation.",
-                    format_count(line.count), line.count == 1 ? "block" : "blocks",
-                    format_bytes(line.largest_bytes), kMaxTemporaryEvents),
+                    counted(line.count, "block"), format_bytes(line.largest_bytes),
+                    kMaxTemporaryEvents),
         "Compute this in smaller pieces (a loop over parts of the batch or of the vocabulary, or a "
         "fused kernel such as scaled_dot_product_attention or a chunked loss), or in place."};
     finding.line = name;
@@ -233,10 +232,6 @@ Patterns upcasts(WasteIndex& index) {
     if (largest == nullptr || block.requested_bytes > largest->requested_bytes) largest = &block;
   }
   if (largest == nullptr) return {};
-  std::vector<Change> changes;
-  for (uint32_t id = 0; id < index.history().lifetimes.size(); ++id)
-    if (std::ranges::find(places, index.block(id).stack) != places.end())
-      changes.push_back(remove_block(index.history(), id));
   Finding finding{
       FindingKind::kUpcast, 0,
       fmt::format("Copies in float32 at the peak: {} of {}", format_bytes(bytes),

@@ -1,4 +1,4 @@
-// Blocks that are there after their last use, or before their first one.
+// Blocks that are allocated too early or released too late.
 #include "base/bytes.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/names/names.hpp"
@@ -20,7 +20,7 @@ std::string lines_joined(const std::string& line) { return line.empty() ? "" : "
 std::vector<uint32_t> find_gradients(WasteIndex& index) {
   std::vector<uint32_t> ids;
   const History& history = index.history();
-  for (const EventRangeOf& call : index.zero_grads()) {
+  for (const EventRange& call : index.zero_grads()) {
     const uint64_t end = std::min<uint64_t>(call.end, history.lifetime_of_event.size());
     for (uint64_t e = call.first; e < end; ++e) {
       const uint32_t id = history.lifetime_of_event[e];
@@ -49,7 +49,7 @@ Patterns gradients_kept(WasteIndex& index) {
   for (const uint32_t id : find_gradients(index)) {
     const Lifetime& block = index.block(id);
     if (released(block) == kNeverGone) continue;
-    const EventRangeOf* step = index.step_ended_by(released(block));
+    const EventRange* step = index.step_ended_by(released(block));
     const auto used_until = step == nullptr ? 0 : static_cast<int64_t>(step->end);
     if (step == nullptr || born(block) >= used_until || index.is_private(block)) continue;
     changes.push_back({id, used_until, release_moved(block)});
@@ -74,7 +74,7 @@ Patterns gradients_kept(WasteIndex& index) {
 
 Patterns idle_state(WasteIndex& index) {
   const Names& names = index.sources().names;
-  const std::vector<EventRangeOf>& steps = index.optimizer_steps();
+  const std::vector<EventRange>& steps = index.optimizer_steps();
   if (!names.has_labels() || steps.size() < kMinRepetitions) return {};
   uint64_t bytes = 0;
   uint32_t last = 0;  // to be made: from then on they are all there
@@ -112,19 +112,19 @@ struct KeptPlace {
   int64_t last_born = -1;
 };
 
-constexpr EventRangeOf kNoStep = {INT64_MAX, INT64_MAX};
+constexpr EventRange kNoStep = {INT64_MAX, INT64_MAX};
 
 // Of a block made in a step's forward pass: the optimizer's step that ended it, and the one after
 // (`later` 1). kNoStep: there is none.
-EventRangeOf own_step(const std::vector<EventRangeOf>& steps, const Lifetime& block,
-                      std::ptrdiff_t later = 0) {
-  const auto own = std::partition_point(steps.begin(), steps.end(), [&](const EventRangeOf& step) {
+EventRange own_step(const std::vector<EventRange>& steps, const Lifetime& block,
+                    std::ptrdiff_t later = 0) {
+  const auto own = std::partition_point(steps.begin(), steps.end(), [&](const EventRange& step) {
     return static_cast<int64_t>(step.end) <= born(block);
   });
   return steps.end() - own > later ? *(own + later) : kNoStep;
 }
 
-int64_t end_of_own_step(const std::vector<EventRangeOf>& steps, const Lifetime& block) {
+int64_t end_of_own_step(const std::vector<EventRange>& steps, const Lifetime& block) {
   return static_cast<int64_t>(own_step(steps, block).end);
 }
 
@@ -156,7 +156,7 @@ std::vector<KeptPlace> follow_places(WasteIndex& index, const std::vector<uint8_
     const uint32_t place = index.place(block);
     if (is_candidate[place] == 0 || born(block) < 0 || index.is_private(block)) continue;
     KeptPlace& kept = places[place];
-    const std::vector<EventRangeOf>& steps = index.optimizer_steps();
+    const std::vector<EventRange>& steps = index.optimizer_steps();
     const int64_t end = end_of_own_step(steps, block);
     if (released(block) != kNeverGone) {
       ++kept.ended;

@@ -1,10 +1,12 @@
 // A forward pass that keeps its activations although no backward pass uses them.
 #include "base/bytes.hpp"
+#include "explain/findings/findings.hpp"
 #include "explain/waste/patterns.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -32,9 +34,18 @@ Dropped graph_in(WasteIndex& index, const std::vector<uint32_t>& set) {
     dropped.push_back(id);
     bytes += block.requested_bytes;
   }
-  const bool matters =
-      static_cast<double>(bytes) >= kMinPriceShare * static_cast<double>(index.peak_bytes());
-  return dropped.size() >= kMinSetBlocks && matters ? dropped : Dropped();
+  const bool is_large = matters(bytes, kMinPriceShare, index.peak_bytes());
+  return dropped.size() >= kMinSetBlocks && is_large ? dropped : Dropped();
+}
+
+// Releases each block of a dropped graph when kResultsInUse more have been made. `run`: in order of
+// allocation.
+void release_in_turn(const WasteIndex& index, std::span<const uint32_t> run,
+                     std::vector<Change>* changes) {
+  for (size_t i = 0; i + kResultsInUse < run.size(); ++i) {
+    const int64_t next = born(index.block(run[i + kResultsInUse]));
+    changes->push_back({run[i], next, gone(index.block(run[i]))});
+  }
 }
 
 // Blocks of the paths of a dropped graph, in the whole recording, by how they end.
@@ -113,13 +124,11 @@ class PathFollower {
   void drop_graph() {
     std::ranges::sort(run_);
     ++passes_;
-    for (size_t i = 0; i < run_.size(); ++i) {
-      Path& path = paths_[path_of_stack_[index_.block(run_[i]).stack]];
-      path.longest = std::max(path.longest, life_of(run_[i]));
-      if (i + kResultsInUse >= run_.size()) continue;
-      const int64_t next = born(index_.block(run_[i + kResultsInUse]));
-      changes_.push_back({run_[i], next, gone(index_.block(run_[i]))});
+    for (const uint32_t id : run_) {
+      Path& path = paths_[path_of_stack_[index_.block(id).stack]];
+      path.longest = std::max(path.longest, life_of(id));
     }
+    release_in_turn(index_, run_, &changes_);
   }
 
   WasteIndex& index_;
@@ -181,10 +190,7 @@ class ScopeFollower {
     if (run_.size() >= kMinSetBlocks) {
       std::ranges::sort(run_);
       ++passes_;
-      for (size_t i = 0; i + kResultsInUse < run_.size(); ++i) {
-        const int64_t next = born(index_.block(run_[i + kResultsInUse]));
-        changes_.push_back({run_[i], next, gone(index_.block(run_[i]))});
-      }
+      release_in_turn(index_, run_, &changes_);
     }
     run_.clear();
   }

@@ -40,7 +40,7 @@ struct Change {
                                                  : int64_t{lifetime.free_requested_event};
 }
 // Until when the block is missing if the program releases it earlier. How long another stream would
-// still use it then is unknown; so that it does now is left as it is.
+// still use it then is unknown, so the time from its release until it is gone stays as recorded.
 [[nodiscard]] inline int64_t release_moved(const Lifetime& lifetime) {
   return gone(lifetime) == released(lifetime) + 1 ? gone(lifetime) : released(lifetime);
 }

@@ -1,5 +1,7 @@
 #include "explain/waste/reserved_replay.hpp"
 
+#include "explain/whatif/what_if.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,8 +12,6 @@ namespace {
 using replay::Op;
 using replay::OpKind;
 
-// As in what_if.cpp: a replay that misses the recorded peak by more is decided by something else.
-constexpr double kMaxPeakError = 0.02;
 constexpr uint32_t kNoEdit = 0xffffffff;
 
 std::optional<uint64_t> replayed_peak(const replay::Program& program,
@@ -48,7 +48,7 @@ ReservedReplay::ReservedReplay(const Sources& sources, const DeviceReport& repor
   if (!program_.given_back.empty()) return;
   const std::optional<uint64_t> peak = replayed_peak(program_, spec_);
   const auto recorded = static_cast<double>(report.peak.reserved.totals.reserved_bytes);
-  if (peak && std::abs(static_cast<double>(*peak) - recorded) <= kMaxPeakError * recorded)
+  if (peak && std::abs(static_cast<double>(*peak) - recorded) <= kMaxReplayError * recorded)
     peak_ = peak;
 }
 

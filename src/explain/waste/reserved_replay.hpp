@@ -3,7 +3,7 @@
 //
 // Not made (nullopt) where a replay without changes does not reproduce the recorded peak, where the
 // program ran out of memory or memory was given back (then a limit decides, too), and for changes
-// that are no single earlier release, later allocation or removal of a recorded block. Each replay
+// other than a single earlier release, later allocation or removal of a recorded block. Each replay
 // takes about as long as the replay of the history. Use an object from one thread at a time.
 #pragma once
 

@@ -21,10 +21,10 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 // Sorted, and ranges that touch or overlap joined.
-std::vector<EventRangeOf> joined_ranges(std::vector<EventRangeOf> ranges) {
-  std::ranges::sort(ranges, {}, &EventRangeOf::first);
-  std::vector<EventRangeOf> joined;
-  for (const EventRangeOf& range : ranges) {
+std::vector<EventRange> joined_ranges(std::vector<EventRange> ranges) {
+  std::ranges::sort(ranges, {}, &EventRange::first);
+  std::vector<EventRange> joined;
+  for (const EventRange& range : ranges) {
     if (!joined.empty() && range.first <= joined.back().end) {
       joined.back().end = std::max(joined.back().end, range.end);
     } else {
@@ -32,27 +32,6 @@ std::vector<EventRangeOf> joined_ranges(std::vector<EventRangeOf> ranges) {
     }
   }
   return joined;
-}
-
-// Runs of events whose scope is the optimizer's part of a step.
-void add_scoped_steps(const trace::Tables& tables, std::span<const trace::Event> events,
-                      std::vector<EventRangeOf>* steps) {
-  std::vector<bool> is_optimizer(tables.contexts.size());
-  for (trace::ContextId id = 0; id < is_optimizer.size(); ++id) {
-    const std::string_view path = tables.strings[tables.contexts[id].user_metadata];
-    is_optimizer[id] =
-        parse_scope_path(path.substr(0, trace::kMaxNameBytes)).part == StepPart::kOptimizer;
-  }
-  if (std::ranges::none_of(is_optimizer, [](bool is) { return is; })) return;
-  for (uint64_t i = 0; i < events.size(); ++i) {
-    // A name is in the place of the path there.
-    if (events[i].kind == EventKind::kAnnotate || !is_optimizer[events[i].context]) continue;
-    if (!steps->empty() && steps->back().end == i) {
-      steps->back().end = i + 1;
-    } else {
-      steps->push_back({i, i + 1});
-    }
-  }
 }
 
 uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -90,6 +69,22 @@ const PeakReplay& WasteIndex::replay() {
   return *replay_;
 }
 
+// Runs of events whose scope is the optimizer's part of a step.
+std::vector<EventRange> WasteIndex::scoped_optimizer_steps() {
+  std::vector<EventRange> steps;
+  for (uint64_t i = 0; i < events_.size(); ++i) {
+    // A name is in the place of the path there.
+    if (events_[i].kind == EventKind::kAnnotate) continue;
+    if (part_of(events_[i].context) != StepPart::kOptimizer) continue;
+    if (!steps.empty() && steps.back().end == i) {
+      steps.back().end = i + 1;
+    } else {
+      steps.push_back({i, i + 1});
+    }
+  }
+  return steps;
+}
+
 void WasteIndex::find_optimizer_steps() {
   if (std::exchange(has_marks_, true)) return;
   for (const Scope& scope : sources_.scopes.all) {
@@ -99,24 +94,23 @@ void WasteIndex::find_optimizer_steps() {
       optimizer_steps_.push_back({scope.first_event, scope.end_event});
     if (name.starts_with(kZeroGrad)) zero_grads_.push_back({scope.first_event, scope.end_event});
   }
-  std::vector<EventRangeOf> scoped;
-  add_scoped_steps(sources_.trace.tables, events_, &scoped);
+  const std::vector<EventRange> scoped = scoped_optimizer_steps();
   optimizer_steps_.insert(optimizer_steps_.end(), scoped.begin(), scoped.end());
   optimizer_steps_ = joined_ranges(std::move(optimizer_steps_));
 }
 
-const std::vector<EventRangeOf>& WasteIndex::optimizer_steps() {
+const std::vector<EventRange>& WasteIndex::optimizer_steps() {
   find_optimizer_steps();
   return optimizer_steps_;
 }
 
-const std::vector<EventRangeOf>& WasteIndex::zero_grads() {
+const std::vector<EventRange>& WasteIndex::zero_grads() {
   find_optimizer_steps();
   return zero_grads_;
 }
 
-const EventRangeOf* WasteIndex::step_ended_by(int64_t event) {
-  const std::vector<EventRangeOf>& steps = optimizer_steps();
+const EventRange* WasteIndex::step_ended_by(int64_t event) {
+  const std::vector<EventRange>& steps = optimizer_steps();
   const auto after = std::partition_point(steps.begin(), steps.end(), [&](const auto& step) {
     return static_cast<int64_t>(step.end) <= event;
   });

@@ -7,6 +7,7 @@
 #include "explain/names/names.hpp"
 #include "explain/report.hpp"
 #include "explain/site/site.hpp"
+#include "explain/steps/evidence.hpp"
 #include "explain/waste/peak_replay.hpp"
 
 #include <cstdint>
@@ -30,11 +31,6 @@ struct StackFacts {
   uint64_t module_path = 0;    // of the frames from the allocation up to the model's call
 };
 
-struct EventRangeOf {
-  uint64_t first = 0;
-  uint64_t end = 0;
-};
-
 class WasteIndex {
  public:
   WasteIndex(const Sources& sources, const DeviceReport& report);
@@ -54,11 +50,11 @@ class WasteIndex {
   [[nodiscard]] const PeakReplay& replay();
 
   // Steps of optimizers, in order, not overlapping: from annotations and from scopes.
-  [[nodiscard]] const std::vector<EventRangeOf>& optimizer_steps();
+  [[nodiscard]] const std::vector<EventRange>& optimizer_steps();
   // The last one that ended at this event or before it; nullptr: none.
-  [[nodiscard]] const EventRangeOf* step_ended_by(int64_t event);
+  [[nodiscard]] const EventRange* step_ended_by(int64_t event);
   // Calls of Optimizer.zero_grad, from annotations.
-  [[nodiscard]] const std::vector<EventRangeOf>& zero_grads();
+  [[nodiscard]] const std::vector<EventRange>& zero_grads();
   // Events of a step, median; 0 without steps.
   [[nodiscard]] uint64_t step_events() const { return step_events_; }
 
@@ -90,6 +86,7 @@ class WasteIndex {
 
  private:
   void find_optimizer_steps();
+  [[nodiscard]] std::vector<EventRange> scoped_optimizer_steps();
   [[nodiscard]] StackFacts examine(trace::StackId stack) const;
 
   const Sources& sources_;
@@ -100,8 +97,8 @@ class WasteIndex {
   std::optional<std::vector<uint32_t>> at_peak_;
   std::optional<PeakReplay> replay_;
   bool has_marks_ = false;
-  std::vector<EventRangeOf> optimizer_steps_;
-  std::vector<EventRangeOf> zero_grads_;
+  std::vector<EventRange> optimizer_steps_;
+  std::vector<EventRange> zero_grads_;
   std::vector<StackFacts> facts_;               // by StackId
   std::vector<std::optional<StepPart>> parts_;  // by ContextId
   std::optional<std::vector<std::vector<uint32_t>>> released_together_;

@@ -23,9 +23,6 @@ using replay::ReplayOptions;
 using replay::ReplayResult;
 using replay::TuneCandidate;
 
-// A replay of the recorded settings that misses the recorded peak by more proves that something
-// else decided: pools that the trace does not name, other programs on the device.
-constexpr double kMaxError = 0.02;
 // With fewer events there is no program to replay (history/verdict.cpp).
 constexpr uint64_t kMinReplayedEvents = 2;
 
@@ -85,7 +82,7 @@ bool agrees(const ReplayResult& own, const DeviceReport& report) {
   const auto recorded = static_cast<double>(report.peak.reserved.totals.reserved_bytes);
   const auto replayed = static_cast<double>(own.peak_reserved_bytes);
   const bool same_end = serves_all(own) == report.ooms.empty();
-  return same_end && std::abs(replayed - recorded) <= kMaxError * recorded;
+  return same_end && std::abs(replayed - recorded) <= kMaxReplayError * recorded;
 }
 
 bool needs_less(const ReplayResult& result, const ReplayResult& own) {

@@ -16,6 +16,9 @@ namespace vram::explain {
 
 // From this share of the reserved peak on, unused memory is worth replays and a finding.
 inline constexpr double kMinWasteShare = 0.05;
+// A replay of the recorded settings that misses the recorded peak by more proves that something
+// else decided: pools that the trace does not name, other programs on the device.
+inline constexpr double kMaxReplayError = 0.02;
 
 // Reads peaks, waste, ooms and verdict of the report; fills its what_if, and the limit of its ooms.
 // what_if stays empty if there is nothing to improve, if almost nothing was recorded, and if the

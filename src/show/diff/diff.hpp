@@ -39,6 +39,10 @@ inline constexpr size_t kDefaultJsonSites = 50;
 
 // "new", "grown", "shrunk", "gone", "same"
 [[nodiscard]] std::string_view identifier(explain::ChangeKind kind);
+// "none", "peak", "out_of_memory"
+[[nodiscard]] std::string_view identifier(explain::Regression regression);
+// "", "regression", "out of memory"
+[[nodiscard]] std::string_view phrase(explain::Regression regression);
 // "GPU 0: the peak grew from 1 GiB to 2 GiB (+100.0 %), more than the limit of 64 MiB"
 [[nodiscard]] std::string sentence(const explain::DeviceChange& change);
 // "+12.3 %", "new" without an A, "gone" without a B.

@@ -123,7 +123,7 @@ std::string without_github_commands(std::string_view text) {
 std::string diff_annotations(const Diff& diff) {
   std::string text;
   for (const DeviceChange& change : diff.devices) {
-    if (change.regression == Regression::kNone) continue;
+    if (!change.is_regression()) continue;
     text += fmt::format("::error title=GPU memory::{}\n", github_text(sentence(change)));
   }
   const std::string_view level = diff.has_regression() ? "error" : "notice";
@@ -142,14 +142,11 @@ std::string diff_markdown(const Diff& diff) {
   for (const DeviceChange& change : diff.devices) {
     const uint64_t a = change.a_bytes();
     const uint64_t b = change.b_bytes();
-    text +=
-        fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", explain::device_text(change.latest()),
-                    change.a ? format_bytes(a) : "-", change.b ? format_bytes(b) : "-",
-                    format_bytes_signed(explain::growth(a, b)), relative_growth(a, b),
-                    change.limit_bytes ? format_bytes(*change.limit_bytes) : "-",
-                    change.regression == Regression::kNone  ? ""
-                    : change.regression == Regression::kOom ? "out of memory"
-                                                            : "regression");
+    text += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} |\n", explain::device_text(change.latest()),
+        change.a ? format_bytes(a) : "-", change.b ? format_bytes(b) : "-",
+        format_bytes_signed(explain::growth(a, b)), relative_growth(a, b),
+        change.limit_bytes ? format_bytes(*change.limit_bytes) : "-", phrase(change.regression));
   }
   for (const std::string& remark : diff.incomplete)
     text += fmt::format("\nIncomplete: {}\n", markdown_code(remark));
@@ -158,8 +155,7 @@ std::string diff_markdown(const Diff& diff) {
 }
 
 std::string diff_junit(const Diff& diff) {
-  const auto failures = std::ranges::count_if(
-      diff.devices, [](const DeviceChange& c) { return c.regression != Regression::kNone; });
+  const auto failures = std::ranges::count_if(diff.devices, &DeviceChange::is_regression);
   std::string text(kJunitStart);
   text += fmt::format(
       "<testsuites>\n  <testsuite name=\"vram diff\" tests=\"{}\" failures=\"{}\" errors=\"0\" "
@@ -177,11 +173,9 @@ std::string diff_junit(const Diff& diff) {
                             xml(site.latest().name));
       if (static_cast<size_t>(std::ranges::count(places, '\n')) == kMaxHotspots) break;
     }
-    const bool is_failure = change.regression != Regression::kNone;
-    text += is_failure
+    text += change.is_regression()
                 ? fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n",
-                              change.regression == Regression::kOom ? "out_of_memory" : "peak",
-                              detail, places)
+                              identifier(change.regression), detail, places)
                 : fmt::format("      <system-out>{}\n{}</system-out>\n", detail, places);
     text += "    </testcase>\n";
   }
@@ -225,7 +219,7 @@ Json sarif_results(const Diff& diff) {
     return found == change.sites.end() ? nullptr : &*found;
   };
   for (const DeviceChange& change : diff.devices) {
-    if (change.regression == Regression::kNone) continue;
+    if (!change.is_regression()) continue;
     Json result = {{"ruleId", change.regression == Regression::kOom ? "out-of-memory" : "peak"},
                    {"level", "error"},
                    {"message", {{"text", json_text(sentence(change))}}}};

@@ -1,8 +1,6 @@
 #include "base/json.hpp"
 #include "show/diff/diff.hpp"
 
-#include <array>
-
 namespace vram::show {
 namespace {
 
@@ -37,14 +35,7 @@ Json json_site(const SiteChange& site) {
 }
 
 Json json_basis(const std::optional<explain::SiteBasis>& basis) {
-  constexpr std::array<std::string_view, explain::kSiteBases> kWords = {"stack", "name",
-                                                                        "position"};
-  return basis ? Json(kWords[static_cast<size_t>(*basis)]) : Json();
-}
-
-std::string_view word(explain::Regression regression) {
-  if (regression == explain::Regression::kOom) return "out_of_memory";
-  return regression == explain::Regression::kPeak ? "peak" : "none";
+  return basis ? Json(explain::kSiteBasisNames[static_cast<size_t>(*basis)]) : Json();
 }
 
 Json json_device(const DeviceChange& change, size_t top) {
@@ -61,7 +52,7 @@ Json json_device(const DeviceChange& change, size_t top) {
           {"device", device.ordinal},
           {"growth_bytes", explain::growth(change.a_bytes(), change.b_bytes())},
           {"limit_bytes", json_or_null(change.limit_bytes)},
-          {"regression", word(change.regression)},
+          {"regression", identifier(change.regression)},
           {"a", json_side(change.a)},
           {"b", json_side(change.b)},
           {"sites_by", json_basis(change.basis)},

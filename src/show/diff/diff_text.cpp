@@ -28,13 +28,12 @@ std::string count_or_dash(const std::optional<explain::SideDevice>& device) {
 }
 
 Style style_of(const DeviceChange& change) {
-  if (change.regression != explain::Regression::kNone) return Style::kBad;
+  if (change.is_regression()) return Style::kBad;
   return change.b_bytes() > change.a_bytes() ? Style::kStrong : Style::kPlain;
 }
 
 std::string verdict_of(const DeviceChange& change) {
-  if (change.regression == explain::Regression::kOom) return "out of memory";
-  if (change.regression == explain::Regression::kPeak) return "regression";
+  if (change.is_regression()) return std::string(phrase(change.regression));
   if (!change.b) return "only in A";
   return change.a ? "" : "only in B";
 }
@@ -190,10 +189,7 @@ void draw_sites(const DeviceChange& change, Page& page) {
 
 void draw_result(const Diff& diff, Page& page) {
   if (!diff.limit) return page.heading("RESULT", "no limit was given (--fail-above)");
-  const auto is_bad = [](const DeviceChange& c) {
-    return c.regression != explain::Regression::kNone;
-  };
-  const auto bad = std::ranges::count_if(diff.devices, is_bad);
+  const auto bad = std::ranges::count_if(diff.devices, &DeviceChange::is_regression);
   if (bad == 0) {
     page.heading("RESULT", fmt::format("within the limit of {}", limit_text(*diff.limit)));
     return;
@@ -202,7 +198,8 @@ void draw_result(const Diff& diff, Page& page) {
                fmt::format("regression on {} of {}", bad, counted(diff.devices.size(), "device")));
   size_t left = kDefaultRows;
   for (const DeviceChange& change : diff.devices)
-    if (is_bad(change) && left-- > 0) page.paragraph(Line("  "), sentence(change), Style::kBad);
+    if (change.is_regression() && left-- > 0)
+      page.paragraph(Line("  "), sentence(change), Style::kBad);
 }
 
 }  // namespace

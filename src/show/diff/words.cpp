@@ -31,6 +31,30 @@ std::string_view identifier(ChangeKind kind) {
   return "";
 }
 
+std::string_view identifier(explain::Regression regression) {
+  switch (regression) {
+    case explain::Regression::kNone:
+      return "none";
+    case explain::Regression::kPeak:
+      return "peak";
+    case explain::Regression::kOom:
+      return "out_of_memory";
+  }
+  return "";
+}
+
+std::string_view phrase(explain::Regression regression) {
+  switch (regression) {
+    case explain::Regression::kNone:
+      return "";
+    case explain::Regression::kPeak:
+      return "regression";
+    case explain::Regression::kOom:
+      return "out of memory";
+  }
+  return "";
+}
+
 std::string relative_growth(uint64_t a_bytes, uint64_t b_bytes) {
   if (a_bytes == b_bytes) return "0 %";
   if (a_bytes == 0) return "new";
@@ -96,7 +120,7 @@ std::vector<Hotspot> hotspots(const explain::Diff& diff) {
     return explain::growth(site.a_bytes(), site.b_bytes());
   };
   for (const DeviceChange& device : diff.devices) {
-    if (diff.has_regression() && device.regression == explain::Regression::kNone) continue;
+    if (diff.has_regression() && !device.is_regression()) continue;
     const int64_t grown = explain::growth(device.a_bytes(), device.b_bytes());
     for (const SiteChange& site : device.sites) {
       const int64_t bytes = growth_of(site);
