@@ -13,14 +13,13 @@ import warnings
 from pathlib import Path
 from types import TracebackType
 
-from vram import _marks
 from vram._arguments import require_one_of
 from vram._error import VramError
 from vram._library import last_error, library, sized
 from vram._prototypes import OK, FlightOptions
 from vram._sizes import parse_limit
-from vram.recording import _process, _taps
-from vram.recording._stacks import STACKS
+from vram.recording import _taps
+from vram.recording._beginning import STACKS, begin
 
 
 class _State:
@@ -73,9 +72,7 @@ class FlightRecorder:
         if library().vram_flight_start(os.fsencode(self._folder), ctypes.byref(self._options)) != OK:
             raise VramError(last_error())
         try:
-            _process.describe()
-            _State.lacks_taps = not _taps.start(with_stacks=bool(self._options.stacks))
-            _marks.recording_began()
+            _State.lacks_taps = not begin(with_stacks=bool(self._options.stacks))
         except BaseException:
             library().vram_flight_stop()
             raise
