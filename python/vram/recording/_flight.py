@@ -116,9 +116,9 @@ def flight_recorder(
         steps: At least so many of the last steps (``vram.step()``) are retained, at most twice as many.
         minutes: At least so many minutes are retained, if they come before `steps`.
         stacks: Records the origin of each request: "python", "native" (C++), or None, which is the cheapest.
-        max_files: The most files to keep of this process. The oldest is removed.
-        max_bytes: The most disk space of what is retained, at least 3 MiB: "24MiB" or a number of bytes. If that is full, fewer
-            steps are retained.
+        max_files: The maximum number of files of this process. If there are more, the oldest is removed.
+        max_bytes: The maximum disk space of what is retained, at least 3 MiB: "24MiB" or a number of bytes. If that is full,
+            fewer steps are retained.
         signals: False installs no handlers. Handlers of the program that are there before run after the file is written.
         on_signal: A signal that requests a file, such as ``signal.SIGUSR2``.
 
