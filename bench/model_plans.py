@@ -12,11 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gc
-import json
-import subprocess
 import sys
-import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +20,10 @@ import torch
 import transformers
 
 import vram
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "prediction"))
+from model_programs import STEPS, Case, trainer
+from model_truth import estimated, percent
 
 SIZES = {
     "hidden_size": 1024,
@@ -59,65 +59,30 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gemma": ("prove", "GemmaForCausalLM", {**LLAMA_LIKE, "head_dim": 64, "tie_word_embeddings": True}),
     "gemma3_text": ("prove", "Gemma3ForCausalLM", {**LLAMA_LIKE, "head_dim": 64, "sliding_window": 4096}),
 }
-# precision, optimizer, batch, sequence, checkpoints
 CASES = [
-    ("bf16", "sgd", 4, 1024, False),
-    ("bf16", "adamw", 2, 512, False),
-    ("autocast", "adamw", 3, 768, False),
-    ("fp32", "sgd", 2, 512, False),
-    ("bf16", "sgd", 8, 1024, True),
+    Case("train", "bf16", 4, 1024, "sgd"),
+    Case("train", "bf16", 2, 512),
+    Case("train", "autocast", 3, 768),
+    Case("train", "fp32", 2, 512, "sgd"),
+    Case("train", "bf16", 8, 1024, "sgd", checkpoints=True),
 ]
 
 
-def step(model: Any, optimizer: Any, tokens: Any, precision: str) -> None:
-    """Run one training step as the Trainer of Transformers does: gradients are freed before the next forward."""
-    cast = torch.autocast("cuda", dtype=torch.bfloat16) if precision == "autocast" else nullcontext()
-    extra = {} if model.config.model_type == "bert" else {"use_cache": False}
-    with cast:
-        loss = model(input_ids=tokens, labels=tokens, **extra).loss
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-
-
-def measured(config: Any, class_name: str, case: tuple[str, str, int, int, bool]) -> int:
+def measured(config: Any, class_name: str, case: Case) -> int:
     """Return the peak of requested bytes of two steps in a dry run."""
-    precision, optimizer_name, batch, sequence, checkpoints = case
     with vram.dry_run(gpu="H100 80GB") as run:
         model = getattr(transformers, class_name)(config).to(
-            "cuda", torch.bfloat16 if precision == "bf16" else torch.float32
+            "cuda", torch.bfloat16 if case.precision == "bf16" else torch.float32
         )
-        model.train()
-        if checkpoints:
+        if case.checkpoints:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        make = torch.optim.AdamW if optimizer_name == "adamw" else torch.optim.SGD
-        optimizer = make(model.parameters(), lr=1e-3)
-        for _ in range(2):
-            step(model, optimizer, torch.randint(8, 100, (batch, sequence), device="cuda"), precision)
+        step = trainer(model, case, "cuda")
+        for _ in range(STEPS):
+            step(lambda _phase: None)
     peak = int(run.peak.requested_bytes)
-    del model, optimizer
+    del model, step
     gc.collect()
     return peak
-
-
-def estimated(program: str, config: Any, case: tuple[str, str, int, int, bool]) -> Any:
-    """Return what `vram plan --model` says."""
-    precision, optimizer, batch, sequence, checkpoints = case
-    with tempfile.TemporaryDirectory() as folder:
-        config.save_pretrained(folder)
-        command = [
-            program,
-            "plan",
-            "--model",
-            f"{folder}/config.json",
-            "--json",
-            "--precision",
-            precision,
-            "--optimizer",
-            optimizer,
-        ]
-        command += ["--batch", str(batch), "--sequence", str(sequence), *(["--checkpoint"] if checkpoints else [])]
-        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def main() -> None:
@@ -148,8 +113,9 @@ def main() -> None:
             config = getattr(transformers, class_name).config_class(architectures=[class_name], **values)
             for case in CASES:
                 real = measured(config, class_name, case)
-                guess = int(estimated(asked.program, config, case)["peak_bytes"])
-                row = [family, half, *case, real, guess, f"{100 * (guess / real - 1):.2f}"]
+                guess = estimated(asked.program, config, case)
+                of_case = [case.precision, case.optimizer, case.batch, case.sequence, case.checkpoints]
+                row = [family, half, *of_case, real, guess, percent(guess, real)]
                 rows.writerow(row)
                 file.flush()
                 print(*row, file=sys.stderr)

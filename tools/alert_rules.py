@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from products import update
 from source_files import ROOT
 
 SOURCE = "src/alerts/rules/rules.toml"
@@ -202,17 +203,8 @@ def products(rules: Rules, root: Path) -> Iterator[tuple[str, str]]:
 
 def main(root: Path = ROOT) -> int:
     rules = Rules((root / SOURCE).read_text(encoding="utf-8"))
-    is_check = "--check" in sys.argv
-    stale = [(name, text) for name, text in products(rules, root) if (root / name).read_text(encoding="utf-8") != text]
-    for name, text in stale:
-        if is_check:
-            print(f"{name} differs from {SOURCE}: run tools/alert_rules.py")
-        else:
-            (root / name).write_text(text, encoding="utf-8")
-    print(
-        f"{len(rules.own)} rules, {len(rules.prometheus)} for Prometheus; {len(stale)} files {'stale' if is_check else 'written'}"
-    )
-    return 1 if stale and is_check else 0
+    about = f"{len(rules.own)} rules, {len(rules.prometheus)} for Prometheus; "
+    return update(root, products(rules, root), SOURCE, "tools/alert_rules.py", about)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from products import update
 from source_files import ROOT
 
 SOURCE = "src/cli/habits.toml"
@@ -53,15 +54,7 @@ def products(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def main(root: Path = ROOT) -> int:
-    is_check = "--check" in sys.argv
-    stale = [(name, text) for name, text in products(root) if (root / name).read_text(encoding="utf-8") != text]
-    for name, text in stale:
-        if is_check:
-            print(f"{name} differs from {SOURCE}: run tools/habits.py")
-        else:
-            (root / name).write_text(text, encoding="utf-8")
-    print(f"{len(stale)} files {'stale' if is_check else 'written'}")
-    return 1 if stale and is_check else 0
+    return update(root, products(root), SOURCE, "tools/habits.py")
 
 
 if __name__ == "__main__":

@@ -95,6 +95,16 @@ def counters():
     return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
 
 
+def peaks(times):
+    """The columns of a loop: its peaks, and the median of these seconds."""
+    import torch
+
+    return {
+        "allocated_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved(),
+        "ms": 1e3 * statistics.median(times),
+    }  # fmt: skip
+
+
 def train(make, optimizer=None, matmul=None, accumulates=1, **options):
     """The peak and the time of training steps."""
     import torch
@@ -114,10 +124,7 @@ def train(make, optimizer=None, matmul=None, accumulates=1, **options):
             step(model, inputs[rows], targets[rows], optimizer if last else _Waiting(), **options)
         times.append(now() - began)
     after, after_reserved = counters()
-    return {
-        "allocated_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved(),
-        "ms": 1e3 * statistics.median(times[WARM:]), "after_bytes": after, "after_reserved_bytes": after_reserved,
-    }  # fmt: skip
+    return {**peaks(times[WARM:]), "after_bytes": after, "after_reserved_bytes": after_reserved}
 
 
 class _Waiting:
@@ -177,10 +184,7 @@ def infer(context):
             began = now()
             model(inputs)
             times.append(now() - began)
-    return {
-        "allocated_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved(),
-        "ms": 1e3 * statistics.median(times[WARM:]),
-    }  # fmt: skip
+    return peaks(times[WARM:])
 
 
 def varied():
@@ -198,10 +202,7 @@ def varied():
         began = now()
         step(model, inputs[:, :length], targets[:, :length], optimizer)
         times.append(now() - began)
-    return {
-        "allocated_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved(),
-        "ms": 1e3 * statistics.median(times[10:]),
-    }  # fmt: skip
+    return peaks(times[10:])
 
 
 def pooled():
@@ -215,9 +216,8 @@ def method_table():
     import torch
 
     clean_all = lambda: (gc.collect(), torch.cuda.empty_cache())  # noqa: E731
-    plain, image = partial(train, gpt), partial(train, resnet)
     return {
-        ("gpt", "plain"): plain,
+        ("gpt", "plain"): partial(train, gpt),
         ("gpt", "autocast bf16"): partial(train, gpt, casts=True),
         ("gpt", "TF32 matrix products"): partial(train, gpt, matmul="high"),
         ("gpt", "checkpointing"): partial(train, partial(gpt, checkpoints=True)),
@@ -229,7 +229,7 @@ def method_table():
         ("gpt", "empty_cache each step"): partial(train, gpt, cleans=torch.cuda.empty_cache),
         ("gpt", "gc.collect each step"): partial(train, gpt, cleans=gc.collect),
         ("gpt", "both each step"): partial(train, gpt, cleans=clean_all),
-        ("resnet", "plain"): image,
+        ("resnet", "plain"): partial(train, resnet),
         ("resnet", "channels_last"): partial(train, partial(resnet, channels_last=True)),
         ("resnet", "autocast bf16, channels_last"): partial(train, partial(resnet, channels_last=True), casts=True),
         ("gpt, varied lengths", "plain"): varied,

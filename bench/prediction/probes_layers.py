@@ -18,7 +18,7 @@ from torch.nn import functional
 WIDTHS = (32, 40, 64, 80, 96, 100, 128, 160, 192, 256, 257, 300, 320, 384, 512, 640, 768, 1000, 1024, 1280, 1536)
 LENGTHS = (5, 16, 33, 50, 64, 100, 128, 150, 200, 300, 400)
 SEQUENCES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 100, 128)
-MOST_STEPS = 10_000
+MAX_STEPS = 10_000
 
 
 def _backward(out: Tensor, contiguous: bool) -> None:
@@ -31,7 +31,7 @@ def _recurrent(choose: random.Random) -> tuple[str, Callable[[], None]]:
     before, hidden = choose.choice(WIDTHS), choose.choice(WIDTHS)
     layers, both_ways, first = choose.choice((1, 1, 2, 3, 4)), choose.random() < 0.5, choose.random() < 0.5
     steps = choose.choice(LENGTHS)
-    sequences = choose.choice([n for n in SEQUENCES if n * steps <= MOST_STEPS])
+    sequences = choose.choice([n for n in SEQUENCES if n * steps <= MAX_STEPS])
     how = choose.choice(("fp32", "fp32", "fp16", "bf16", "autocast bf16", "autocast bf16", "autocast fp16"))
     dropout = choose.choice((0.0, 0.0, 0.2)) if layers > 1 else 0.0
     bias = choose.random() < 0.85

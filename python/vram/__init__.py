@@ -6,7 +6,7 @@
 - ``vram.load()`` reads a recording: its report as Python values, and tables for pandas and Arrow.
 - ``vram.monitor`` measures functions and blocks; ``vram.memory()`` lists the GPUs and the processes that use them.
 - ``vram.Cleaner`` frees memory when that is worthwhile; ``vram.find_cycles()`` finds reference cycles with tensors,
-  ``vram.why_alive()`` what keeps a tensor.
+  ``vram.why_alive()`` what keeps a tensor alive.
 - ``vram.dry_run()`` predicts the memory of a training step without a GPU, ``vram.predict()`` also that of changes to it.
 - ``vram.checkpoint()`` lets a model run parts again in backward, so that a step fits into a budget.
 - ``vram.micro_batches()``, ``vram.retry_on_oom`` and ``vram.find_batch_size()`` adapt batches to the available memory.

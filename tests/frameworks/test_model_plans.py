@@ -103,5 +103,5 @@ def test_the_estimate_is_that_of_a_dry_run(family: str, monkeypatch: pytest.Monk
     _, class_name, values = bench.MODELS[family]
     config = getattr(transformers, class_name).config_class(architectures=[class_name], **values)
     case = bench.CASES[0]
-    estimate = bench.estimated(PROGRAM, config, case)["peak_bytes"]
+    estimate = bench.estimated(PROGRAM, config, case)
     assert estimate == pytest.approx(bench.measured(config, class_name, case), rel=0.005)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import ROOT
 
 import pytest_vram
 import vram
@@ -29,9 +30,6 @@ def imported() -> None:
         optimizer = torch.optim.AdamW(model.parameters())
         model(torch.randn(8, 8, device="cuda")).sum().backward()
         optimizer.step()
-
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

@@ -181,6 +181,19 @@ def tools(tmp_path: pathlib.Path) -> str:
     return f"{folder}:{os.environ['PATH']}"
 
 
+def bash(script: str, folder: pathlib.Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a script as GitHub and GitLab do."""
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
 @pytest.mark.parametrize(("limit", "code"), [("1%", 1), ("90%", 0), ("nan%", 2), ("$(touch stolen)", 2)])
 def test_the_action_compares(repository: pathlib.Path, tmp_path: pathlib.Path, limit: str, code: int) -> None:
     """Its step, with the inputs as GitHub passes them."""
@@ -190,15 +203,8 @@ def test_the_action_compares(repository: pathlib.Path, tmp_path: pathlib.Path, l
     step = action["runs"]["steps"][-1]
     values = {name: inputs[text[len("${{ inputs.") : -len(" }}")]] for name, text in step["env"].items()}
     output = tmp_path / "output"
-    done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-        cwd=repository,
-        env=environment(**values, PATH=tools(tmp_path), GITHUB_OUTPUT=str(output), GITHUB_WORKSPACE=str(repository)),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    values |= {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(repository)}
+    done = bash(step["run"], repository, **values, PATH=tools(tmp_path))
     assert done.returncode == code, done.stderr
     assert output.read_text() == f"exit-code={code}\n"
     assert ("::error file=src/model.py,line=47" in done.stdout) == (code == 1)
@@ -215,15 +221,8 @@ def test_the_template_compares(repository: pathlib.Path, tmp_path: pathlib.Path)
         "VRAM_RECORDING": "new.pickle",
         "VRAM_FAIL_ABOVE": "2%",
     }
-    done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", "\n".join(job["script"])],
-        cwd=repository,
-        env=environment(**variables, PATH=tools(tmp_path), INSTALLED=str(installed), CI_PROJECT_DIR=str(repository)),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    variables |= {"INSTALLED": str(installed), "CI_PROJECT_DIR": str(repository)}
+    done = bash("\n".join(job["script"]), repository, **variables, PATH=tools(tmp_path))
     assert done.returncode == 1, done.stderr
     assert installed.read_text() == "-m pip install --quiet vram\n"
     assert ElementTree.parse(repository / job["artifacts"]["reports"]["junit"]).getroot().find(".//failure") is not None

@@ -2,8 +2,6 @@
 
 Perfetto's trace processor is a binary that no package contains, so .pftrace files are read by Perfetto's own protobuf classes, and
 the rules of its importer are checked here: texts by number are declared before their use, and slices of a track nest.
-
-VRAM_BINARY names the program under test.
 """
 # size: one subject: every format is compared with the same report.
 
@@ -22,12 +20,12 @@ from typing import Any
 
 import duckdb
 import jsonschema
+import program
 import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb  # type: ignore[import-untyped]
+from program import BINARY, ROOT, vram_json
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("VRAM_BINARY", str(ROOT / "build/release/src/vram"))
 LEAK = ROOT / "demo/leak.stacks.pickle.xz"
 RANK = ROOT / "tests/data/recordings/run.rank1.vtrace"
 SAMPLE = ROOT / "tests/data/vtrace/sample.v1.vtrace"
@@ -44,7 +42,7 @@ Json = dict[str, Any]
 
 
 def vram(*words: str | pathlib.Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=120)
+    done = program.vram(*words)
     assert done.returncode == code, done.stderr
     return done
 
@@ -55,7 +53,7 @@ def convert(recording: pathlib.Path, out: pathlib.Path, *more: str) -> pathlib.P
 
 
 def report(recording: pathlib.Path, *more: str) -> Json:
-    document: Json = json.loads(vram("report", recording, "--json", "--top", "0", *more).stdout)
+    document: Json = vram_json("report", recording, "--top", "0", *more)
     return document
 
 

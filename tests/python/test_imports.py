@@ -1,7 +1,4 @@
-"""Recordings of other programs, as vram reports them and as the file itself adds them up.
-
-VRAM_BINARY names the program under test.
-"""
+"""Recordings of other programs, as vram reports them and as the file itself adds them up."""
 
 import collections
 import json
@@ -13,9 +10,8 @@ import subprocess
 from typing import Any
 
 import pytest
+from program import ROOT, vram, vram_json
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("VRAM_BINARY", str(ROOT / "build/release/src/vram"))
 DATA = ROOT / "tests/data/foreign"
 PROFILER = DATA / "torch_profiler.json.xz"
 JAX = DATA / "jax_memory.pb.gz"
@@ -24,14 +20,8 @@ RMM = DATA / "rmm.csv"
 Json = dict[str, Any]
 
 
-def run(*words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=120)
-
-
 def report(path: pathlib.Path, *more: str) -> Json:
-    done = run("report", path, "--json", "--top", "0", *more)
-    assert done.returncode == 0, done.stderr
-    document: Json = json.loads(done.stdout)
+    document: Json = vram_json("report", path, "--top", "0", *more)
     return document
 
 
@@ -114,17 +104,17 @@ def test_rmms_log_is_what_its_rows_add_up_to() -> None:
 @pytest.mark.parametrize("recording", [PROFILER, JAX, RMM], ids=lambda path: path.name)
 def test_every_command_takes_it(recording: pathlib.Path, tmp_path: pathlib.Path) -> None:
     copy = tmp_path / "copy.vtrace"
-    assert run("convert", recording, copy).returncode == 0
+    assert vram("convert", recording, copy).returncode == 0
     assert report(copy)["peak"] == report(recording)["peak"]
     for extension in (".pftrace", ".pb.gz", ".folded", ".speedscope.json", ".parquet"):
-        done = run("convert", recording, tmp_path / f"run{extension}")
+        done = vram("convert", recording, tmp_path / f"run{extension}")
         assert done.returncode == 0, done.stderr
 
 
 def test_a_trace_without_memory_says_how_to_record_it(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text('{"schemaVersion": 1, "traceEvents": []}')
-    done = run("report", path)
+    done = vram("report", path)
     assert done.returncode == 2
     assert "trace.json: the trace has no [memory] events of torch.profiler" in done.stderr
     assert "profile_memory=True" in done.stderr

@@ -112,7 +112,7 @@ def _record() -> None:
         _fail("is not recorded", error)
 
 
-def _fly() -> None:
+def _attach_flight_recorder() -> None:
     try:
         _load_vram().recording.attach_flight_recorder()  # importing the package starts it
     except Exception as error:
@@ -179,7 +179,7 @@ def _begin(framework: str) -> None:
     if "VRAM_RECORD" in os.environ:
         _record()
     elif "VRAM_FLIGHT" in os.environ:
-        _fly()
+        _attach_flight_recorder()
 
 
 class _ThenBegin(Loader):

@@ -1,4 +1,4 @@
-"""What keeps memory, and freeing it: ``vram.why_alive()``, ``vram.find_cycles()`` and ``vram.Cleaner``. See docs/clean.md."""
+"""What keeps tensors alive, and freeing memory: ``vram.why_alive()``, ``vram.find_cycles()`` and ``vram.Cleaner``. See docs/clean.md."""
 
 from vram.clean._alive import AlivePath, WhyAlive, why_alive
 from vram.clean._cleaner import Cleaner

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vram._arguments import require_at_least
-from vram._frameworks import used_frameworks
+from vram._frameworks import Tensor, used_frameworks
 from vram.clean._autograd import autograd_edges, node_name
 from vram.clean._describe import describe, describe_path, isinstance_exactly
 
@@ -104,6 +104,7 @@ class _Search:
         self._what = what
         self._end = end
         self._max_paths = max_paths
+        self._frameworks = used_frameworks()
         self._torch = sys.modules.get("torch") if hasattr(sys.modules.get("torch"), "Tensor") else None
         self._objects: dict[int, Any] = {}
         self._toward: dict[int, int] = {}  # the next one on the way to the tensor
@@ -174,12 +175,13 @@ class _Search:
     def _is_tensor(self, item: Any) -> bool:
         return self._torch is not None and issubclass(type(item), self._torch.Tensor)
 
+    def _fact(self, item: Any) -> Tensor | None:
+        facts = (framework.tensor(item) for framework in self._frameworks)
+        return next((fact for fact in facts if fact is not None), None)
+
     def _storage(self, item: Any) -> int | None:
-        for framework in used_frameworks():
-            fact = framework.tensor(item)
-            if fact is not None:
-                return fact.storage
-        return None
+        fact = self._fact(item)
+        return None if fact is None else fact.storage
 
     def _contains(self, item: Any, address: int) -> bool:
         try:
@@ -298,7 +300,8 @@ class _Search:
         way = [start]
         while way[-1] in self._toward:
             way.append(self._toward[way[-1]])
-        path = AlivePath(self._kind(way, kind), self._describe(way))
+        text = self._describe(way)
+        path = AlivePath(self._kind(way, text, kind), text)
         paths = self._native if kind == "native" else self._paths
         if path not in paths:
             paths.append(path)
@@ -322,13 +325,10 @@ class _Search:
             node = node_name(self._torch, item)
             if node is not None:
                 return node
-        for framework in used_frameworks():
-            fact = framework.tensor(item)
-            if fact is not None:
-                return str(fact)
-        return None
+        fact = self._fact(item)
+        return None if fact is None else str(fact)
 
-    def _kind(self, way: list[int], root: str) -> str:
+    def _kind(self, way: list[int], text: str, root: str) -> str:
         objects = [self._objects[key] for key in way]
         labels = {self._labels.get(pair, "") for pair in zip(way, way[1:])}
         if labels & {".grad_fn", ".next_functions", ".variable"} or any(x.startswith("._saved") for x in labels):
@@ -336,7 +336,7 @@ class _Search:
         if any(isinstance_exactly(item, _CACHE) for item in objects):
             return "cache"
         hooked = any(self._is_tensor(item) and type(then) is OrderedDict for item, then in zip(objects, objects[1:]))
-        if hooked or "hooks" in self._describe(way):  # those of a tensor are in a dictionary without a name
+        if hooked or "hooks" in text:  # those of a tensor are in a dictionary without a name
             return "hook"
         if any(isinstance_exactly(item, types.CellType) for item in objects):
             return "closure"

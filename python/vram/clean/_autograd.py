@@ -6,7 +6,6 @@ The graphs are objects of C++ that Python's collector does not see. Only PyTorch
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -73,8 +72,6 @@ def _saved_names(kind: type) -> tuple[str, ...]:
 def _get(item: Any, name: str) -> Any:
     """None for what is missing, was freed by backward, or belongs to a graph of another kind."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # .grad of tensors that are no leaves
-            return getattr(item, name)
+        return getattr(item, name)
     except Exception:  # whatever a subclass or a hook raises
         return None

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from vram.dry._cudnn import handled
 from vram.dry._values import DryRunError, users_line
 
 _ATEN = torch.ops.aten
@@ -63,33 +64,25 @@ def _use_cudnn(_mode: Any, _values: Any, _func: Any, args: Any, kwargs: Any) -> 
     )
 
 
-def _loss(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
-    scores, lengths = args[0], args[3]
+def _loss(scores: Any, _labels: Any, _steps: Any, lengths: Any, *_rest: Any, **_named: Any) -> Any:
     sequences = scores.shape[1] if scores.dim() == 3 else 1
     shape = (sequences, scores.shape[0], 2 * max(lengths, default=0) + 1)
-    outputs = (scores.new_empty(sequences), scores.new_empty(shape))
-    mode.account(func, args, kwargs, outputs)
-    return outputs
+    return scores.new_empty(sequences), scores.new_empty(shape)
 
 
-def _backward(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
-    gradient = torch.empty_like(args[1], memory_format=torch.contiguous_format)
-    mode.account(func, args, kwargs, (gradient,))
-    return gradient
+def _backward(_gradient: Any, scores: Any, *_rest: Any, **_named: Any) -> Any:
+    return torch.empty_like(scores, memory_format=torch.contiguous_format)
 
 
-def _cudnn_loss(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
-    scores = args[0]
-    outputs = (scores.new_empty(scores.shape[1]), torch.empty_like(scores, memory_format=torch.contiguous_format))
-    mode.account(func, args, kwargs, outputs)
-    return outputs
+def _cudnn_loss(scores: Any, *_rest: Any, **_named: Any) -> Any:
+    return scores.new_empty(scores.shape[1]), torch.empty_like(scores, memory_format=torch.contiguous_format)
 
 
 HANDLED: dict[Any, Any] = {
     _ATEN._use_cudnn_ctc_loss.default: _use_cudnn,
-    _ATEN._ctc_loss.default: _loss,
-    _ATEN._ctc_loss_backward.default: _backward,
-    _ATEN._cudnn_ctc_loss.default: _cudnn_loss,
+    _ATEN._ctc_loss.default: handled(_loss),
+    _ATEN._ctc_loss_backward.default: handled(_backward),
+    _ATEN._cudnn_ctc_loss.default: handled(_cudnn_loss),
 }
 if hasattr(_ATEN, "_use_miopen_ctc_loss"):  # of AMD's GPUs; since PyTorch 2.11
     HANDLED[_ATEN._use_miopen_ctc_loss.default] = lambda *_: False

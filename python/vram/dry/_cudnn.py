@@ -16,16 +16,13 @@ from vram.dry._patches import Patches
 from vram.dry._recurrent import GRU, LSTM, RELU, TANH, reserve_bytes
 
 _ATEN = torch.ops.aten
-
-
 _WITH_BIASES = 4  # weights of a layer, of which two are biases
+# The types of weights that PyTorch puts into one piece.
+_FLATTENED = (torch.float16, torch.float32, torch.float64)
 
 
-_FLAT = (torch.float16, torch.float32, torch.float64)
-
-
-def is_acceptable(tensor: Any, dtypes: tuple[torch.dtype, ...] = (*_FLAT, torch.bfloat16)) -> bool:
-    """Whether cuDNN's recurrent layers take it; their weights are put into one piece only if they are of `_FLAT`."""
+def is_acceptable(tensor: Any, dtypes: tuple[torch.dtype, ...] = (*_FLATTENED, torch.bfloat16)) -> bool:
+    """Whether cuDNN's recurrent layers take it."""
     return (
         tensor.device.type == "cuda" and torch.backends.cudnn.enabled and tensor.dtype in dtypes and tensor.numel() > 0
     )
@@ -49,9 +46,9 @@ def flatten(layer: Any) -> None:
     weights = layer._flat_weights
     if not weights or any(not isinstance(weight, torch.Tensor) for weight in weights):
         return
-    if any(not is_acceptable(weight, _FLAT) or weight.dtype != weights[0].dtype for weight in weights) or _is_flat(
-        weights
-    ):
+    if any(not is_acceptable(weight, _FLATTENED) or weight.dtype != weights[0].dtype for weight in weights):
+        return
+    if _is_flat(weights):
         return
     with torch.no_grad():
         buffer = torch.zeros(
@@ -70,9 +67,8 @@ def _run(
     hidden = hx.size(2) if cx is None else cx.size(2)
     projected = 0 if hx.size(2) == hidden else hx.size(2)
     is_flat = _is_flat(weights)
-    if torch.is_autocast_enabled(
-        "cuda"
-    ):  # copies of the weights, which lie one behind the other; always in float16 (AutocastRNN.cpp)
+    # Autocast copies the weights, which then lie one behind the other; always in float16 (AutocastRNN.cpp).
+    if torch.is_autocast_enabled("cuda"):
         x, hx, cx = (None if each is None else each.half() for each in (x, hx, cx))
         weights, is_flat = [weight.half() for weight in weights], True
     buffer = weights[0].detach() if is_flat else None
@@ -164,7 +160,7 @@ def _rnn_backward(x: Any, weight: Any, stride: int, _weight_buf: Any, hx: Any, c
 # ------------------------------------------------------------------------------------------------ attention, batch normalization
 
 
-def _handled(make: Callable[..., Any]) -> Any:
+def handled(make: Callable[..., Any]) -> Any:
     """A handler for DryMode: results by `make`, memory by the rules of kernels."""
 
     def handle(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
@@ -186,8 +182,8 @@ def _attention(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> An
 
 
 HANDLED: dict[Any, Any] = {
-    _ATEN._cudnn_rnn.default: _handled(_rnn),
-    _ATEN._cudnn_rnn_backward.default: _handled(_rnn_backward),
+    _ATEN._cudnn_rnn.default: handled(_rnn),
+    _ATEN._cudnn_rnn_backward.default: handled(_rnn_backward),
     _ATEN._scaled_dot_product_cudnn_attention.default: _attention,
 }
 

@@ -116,21 +116,25 @@ def _nbytes(tensor: Any) -> int:
     return _numel(tensor) * _itemsize(tensor)
 
 
-def _sequence_copy_bytes(tensor: Any) -> int:
-    """Bytes of a copy in which the heads of attention follow the sequence; 0 if the tensor is stored so."""
+def _copy_bytes(tensor: Any) -> int:
+    return 0 if is_contiguous(tensor) else _nbytes(tensor)
+
+
+def _swapped(tensor: Any, first: int, second: int) -> _Matrix:
     shape, strides = [*tensor.shape], [*tensor.stride()]
     for each in (shape, strides):
-        each[1], each[2] = each[2], each[1]
-    return 0 if is_contiguous(_Matrix(tuple(shape), tuple(strides), tensor.dtype)) else _nbytes(tensor)
+        each[first], each[second] = each[second], each[first]
+    return _Matrix(tuple(shape), tuple(strides), tensor.dtype)
+
+
+def _sequence_copy_bytes(tensor: Any) -> int:
+    """Bytes of a copy in which the heads of attention follow the sequence; 0 if the tensor is stored so."""
+    return _copy_bytes(_swapped(tensor, 1, 2))
 
 
 def _steps_copy_bytes(tensor: Any, batch_first: bool) -> int:
     """Bytes of a copy whose first dimension is the time; 0 if the tensor is stored so."""
-    shape, strides = [*tensor.shape], [*tensor.stride()]
-    if batch_first and len(shape) == 3:
-        for each in (shape, strides):
-            each[0], each[1] = each[1], each[0]
-    return 0 if is_contiguous(_Matrix(tuple(shape), tuple(strides), tensor.dtype)) else _nbytes(tensor)
+    return _copy_bytes(_swapped(tensor, 0, 1) if batch_first and len(tensor.shape) == 3 else tensor)
 
 
 def _broadcast_numel(tensors: Any) -> int:
@@ -161,7 +165,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "steps_copy_bytes": _steps_copy_bytes,
     "broadcast_numel": _broadcast_numel,
     "matrix": lambda tensor, rows, columns: _Matrix((rows, columns), (columns, 1), tensor.dtype),
-    "copy_bytes": lambda tensor: 0 if is_contiguous(tensor) else _nbytes(tensor),
+    "copy_bytes": _copy_bytes,
     "convolution_copy": _convolutions.copy_bytes,
     "reduction_buffer": lambda *arguments: _reductions.scratch(*arguments)[0],
     "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],

@@ -13,14 +13,13 @@ import warnings
 from pathlib import Path
 from types import TracebackType
 
-from vram import _marks
 from vram._arguments import require_one_of
 from vram._error import VramError
 from vram._library import last_error, library, sized
 from vram._prototypes import OK, FlightOptions
 from vram._sizes import parse_limit
-from vram.recording import _process, _taps
-from vram.recording._stacks import STACKS
+from vram.recording import _taps
+from vram.recording._beginning import STACKS, begin
 
 
 class _State:
@@ -73,9 +72,7 @@ class FlightRecorder:
         if library().vram_flight_start(os.fsencode(self._folder), ctypes.byref(self._options)) != OK:
             raise VramError(last_error())
         try:
-            _process.describe()
-            _State.lacks_taps = not _taps.start(with_stacks=bool(self._options.stacks))
-            _marks.recording_began()
+            _State.lacks_taps = not begin(with_stacks=bool(self._options.stacks))
         except BaseException:
             library().vram_flight_stop()
             raise
@@ -119,9 +116,9 @@ def flight_recorder(
         steps: At least so many of the last steps (``vram.step()``) are retained, at most twice as many.
         minutes: At least so many minutes are retained, if they come before `steps`.
         stacks: Records the origin of each request: "python", "native" (C++), or None, which is the cheapest.
-        max_files: The most files to keep of this process. The oldest is removed.
-        max_bytes: The most disk space of what is retained, at least 3 MiB: "24MiB" or a number of bytes. If that is full, fewer
-            steps are retained.
+        max_files: The maximum number of files of this process. If there are more, the oldest is removed.
+        max_bytes: The maximum disk space of what is retained, at least 3 MiB: "24MiB" or a number of bytes. If that is full,
+            fewer steps are retained.
         signals: False installs no handlers. Handlers of the program that are there before run after the file is written.
         on_signal: A signal that requests a file, such as ``signal.SIGUSR2``.
 

@@ -9,14 +9,13 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from vram import _marks
 from vram._arguments import require_one_of
 from vram._error import VramError
 from vram._library import last_error, library, sized
 from vram._prototypes import OK, RecordCounts, RecordOptions
 from vram._sizes import parse_limit
-from vram.recording import _children, _flight, _process, _taps
-from vram.recording._stacks import STACKS
+from vram.recording import _children, _flight, _taps
+from vram.recording._beginning import STACKS, begin
 
 
 class _State:
@@ -137,17 +136,10 @@ def _start(path: bytes, options: RecordOptions) -> None:
     if library().vram_record_start(path, ctypes.byref(options)) != OK:
         raise VramError(last_error())
     try:
-        _begin(with_stacks=bool(options.stacks))
+        begin(with_stacks=bool(options.stacks))
     except BaseException:
         library().vram_record_stop()
         raise
-
-
-def _begin(*, with_stacks: bool) -> None:
-    """Add what belongs to the beginning of a recording."""
-    _process.describe()
-    _taps.start(with_stacks=with_stacks)
-    _marks.recording_began()
 
 
 def _end() -> None:
@@ -185,7 +177,7 @@ def record_from_environment(*, requires_driver: bool = False) -> None:
     if library().vram_record_start_as_told() != OK:
         raise VramError(last_error())
     _children.finish_at_exit(_end_in_child)
-    _begin(with_stacks=bool(os.environ.get("VRAM_RECORD_STACKS")))
+    begin(with_stacks=bool(os.environ.get("VRAM_RECORD_STACKS")))
 
 
 def _end_in_child() -> None:
