@@ -16,6 +16,7 @@ import functools
 import json
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -106,13 +107,19 @@ def predict(wanted: argparse.Namespace) -> int:
     return min(failed, 1)
 
 
-def bisect(family: Any, row: dict[str, Any], out: Path) -> None:
+class _OutOfTime(Exception):
+    """No further trial starts."""
+
+
+def bisect(family: Any, row: dict[str, Any], out: Path, until: float) -> None:
     """Finds the largest batch that runs within the limit, in forks of this process; writes all trials after each."""
     import families
 
     found: dict[int, Any] = {}
 
     def fits(batch: int) -> bool:
+        if time.time() > until:
+            raise _OutOfTime(f"{family.name}: not finished")
         found[batch] = in_fork(families.Program(family, row["precision"], batch), row["limit_bytes"])
         write(out, found)
         return bool(found[batch]["outcome"] == "fits")
@@ -137,7 +144,8 @@ def measure(wanted: argparse.Namespace) -> int:
     kinds = {family.name: family for family in families.FAMILIES}
     with tempfile.TemporaryDirectory() as folder:
         outs = {name: Path(folder) / f"{name}.json" for name in found}
-        tasks = [(name, functools.partial(bisect, kinds[name], row, outs[name])) for name, row in found.items()]
+        until = time.time() + wanted.seconds
+        tasks = [(name, functools.partial(bisect, kinds[name], row, outs[name], until)) for name, row in found.items()]
         run_forked("batches", tasks, wanted.jobs, wanted.seconds)
         for name, out in outs.items():
             if out.exists():
