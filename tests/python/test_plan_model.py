@@ -155,6 +155,10 @@ def test_an_emitted_file_is_written_as_it_is_and_never_replaces_another(tmp_path
     assert "MEMORY" in done.stdout
     first = file.read_text()
     assert json.loads(first)["transformer.wte"] == 0
-    assert "add --force" in refusal(*options[1:])
+    assert vram(*options).returncode == 0, "its own file"
     assert file.read_text() == first
+    mine = json.dumps(json.loads(first), indent=2)
+    file.write_text(mine)
+    assert "add --force" in refusal(*options[1:])
+    assert file.read_text() == mine
     assert vram(*options, "--force").returncode == 0
