@@ -79,7 +79,8 @@ def sections(roff: str) -> list[Section]:
 
 def page(name: str, manual_page: list[Section]) -> str:
     summary, synopsis, *others, last = manual_page
-    out = [f"# {name}", "", escaped(summary.text.partition(" - ")[2]), "", "```text", synopsis.text, "```", ""]
+    about = summary.text.partition(" - ")[2]
+    out = [f"# {name}", "", escaped(about[:1].upper() + about[1:]), "", "```text", synopsis.text, "```", ""]
     for section in others if name != "vram" else [*others, last]:  # the last one refers to the program's page
         if section is not others[0] or name == "vram":
             out += [f"## {section.title.capitalize()}", ""]

@@ -25,8 +25,8 @@ CHANGES = (
         r"j>i?(r.add(t.slice(i,j)),i=j):i++}return r.size?r:new Set([t])}",
     ),
     (
-        re.compile(r"search\((\w)\)\{(?=\1=\1\.replace\(/\\p\{sc=Han\})"),
-        r'search(\1){\1=\1.replace(/(^|\\s)[-+]+/g,"$1");',
+        re.compile(r'search\((\w)\)\{if\((?=\1=\1\.replace\(new RegExp\("\\\\p\{sc=Han\})'),
+        r'search(\1){\1=\1.replace(/(^|\\s)[-+]+/g,"$1");if(',
     ),
 )
 

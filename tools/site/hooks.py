@@ -25,6 +25,11 @@ import pages
 import python_api
 
 
+CODE = re.compile(r"<code>[^<]*</code>")
+# Browsers would break the line after its hyphens.
+OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
+
+
 class Half:
     """The English or the Chinese half of the site, while it is built."""
 
@@ -107,7 +112,7 @@ def navigation() -> list[Any]:
     start = [{titles["home"]: "index.md"}, {titles["contents"]: "contents.md"}]
     reference: list[Any] = [{titles[name]: list(section)} for name, section in HALF.generated.items()]
     (guides[0][listed[0].title])[:0] = start
-    guides.append({titles["reference"]: reference})
+    next(group for group in guides if titles["reference"] in group)[titles["reference"]] += reference
     guides.append({titles["project"]: [{titles[Path(page).stem]: page} for page in pages.OTHERS.values()]})
     return guides
 
@@ -185,7 +190,7 @@ def on_post_page(output: str, page: Page, **_: Any) -> str:
     for language, prefix in HALF.folders.items():
         link = os.path.relpath(prefix + own, folder or ".")
         output = output.replace(f'"#alternate-{language}"', f'"{link}"').replace(f'"half:{language}"', f'"{link}"')
-    return output
+    return CODE.sub(lambda code: OPTION.sub(r'<span class="option">\g<0></span>', code[0]), output)
 
 
 @event_priority(-100)  # after the search has written its index
