@@ -6,7 +6,7 @@ check       reports a stale po/vram.pot; texts without an entry and entries with
             placeholders differ from the original's
 coverage    prints how many texts of each part are translated; --missing lists those that are not
 web FILE... prints the translations of the texts in these files as JSON: {"zh_CN": {"Peak": "峰值"}}. A file marks a
-            text with tr("Peak") or, where it stands in a table, tr_later("Peak")
+            text with tr("Peak"), or with tr_later("Peak") in a table
 
 Sources mark their texts as src/base/language.hpp describes, in Python as python/vram/_texts.py does. It needs xgettext.
 """
@@ -65,7 +65,7 @@ def main() -> int:
     if arguments.command == "update":
         return update()
     if arguments.command == "check":
-        return report(problems())
+        return report(problems(), f"{len(template())} texts, {len(languages())} languages")
     if arguments.command == "coverage":
         return coverage(arguments.missing)
     print(json.dumps(web_texts(arguments.files), ensure_ascii=False, indent=1, sort_keys=True))
@@ -230,9 +230,10 @@ def placeholders(text: str) -> set[tuple[str, str]]:
     return found
 
 
-def report(found: list[str]) -> int:
+def report(found: list[str], summary: str) -> int:
     for problem in found:
         print(problem, file=sys.stderr)
+    print(f"{summary}, {len(found)} problems")
     return 1 if found else 0
 
 

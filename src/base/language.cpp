@@ -52,7 +52,7 @@ std::string language_of_environment() {
   for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})
     if (locale.empty()) locale = environment(name);
   const std::string_view language = without_codeset(locale);
-  // As for gettext: who asks for the C locale wants no other language.
+  // As for gettext, LANGUAGE has no effect in the C locale.
   if (language.empty() || language == "C" || language == "POSIX") return "";
   const std::string list = environment("LANGUAGE");
   return std::string(language_in(list.empty() ? language : list));

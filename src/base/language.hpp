@@ -1,10 +1,10 @@
 // Messages in the user's language. Call sites contain the English text:
 //
-//   tr("largest first")                      a text
-//   trf("{} of the peak", share)             a text with fmt's placeholders, checked at compile
-//   time tr_context("verb", "free")               a text whose translation depends on where it
-//   stands constexpr auto kTitle = tr_later("..."); a text of a table, which tr(kTitle) translates
-//   later
+//   tr("largest first")             a text
+//   trf("{} of the peak", share)    a text with fmt's placeholders, which the compiler checks
+//   tr_context("verb", "free")      a text whose translation depends on its context
+//   tr_later("largest first")       a text of a table, which tr() translates when
+//                                   it is shown
 //
 // fail() (result.hpp) and counted() (bytes.hpp) translate their texts too. tools/catalogue.py finds
 // all of them in the sources, and checks po/*.po against them. Texts without a translation, and
