@@ -5,8 +5,8 @@ update      writes po/vram.pot from the sources, and merges new texts into po/*.
 check       reports a stale po/vram.pot; texts without an entry and entries without a text; and translations whose
             placeholders differ from the original's
 coverage    prints how many texts of each part are translated; --missing lists those that are not
-web FILE... prints the translations of the texts in these files as JSON: {"zh_CN": {"Peak": "峰值"}}. A file marks a
-            text with tr("Peak"), or with tr_later("Peak") in a table
+web PATH... prints the translations of the texts in these files and folders as JSON: {"zh_CN": {"Peak": "峰值"}}. The
+            pages of web/ mark a text with t("Peak")
 
 Sources mark their texts as src/base/language.hpp describes, in Python as python/vram/_texts.py does. It needs xgettext.
 """
@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import polib
@@ -29,16 +29,10 @@ PO = ROOT / "po"
 KEYWORDS = {
     "C++": ["tr:1", "trf:1", "tr_later:1", "tr_context:1c,2", "fail:2", "differ:1"],
     "Python": ["tr:1", "tr_later:1"],
-    "JavaScript": ["tr:1", "tr_later:1"],
 }
-SUFFIXES = {
-    ".cpp": "C++",
-    ".hpp": "C++",
-    ".py": "Python",
-    ".js": "JavaScript",
-    ".mjs": "JavaScript",
-    ".ts": "JavaScript",
-}
+SUFFIXES = {".cpp": "C++", ".hpp": "C++", ".py": "Python", ".ts": "TypeScript", ".tsx": "TypeScript"}
+# xgettext does not read TypeScript: t("Peak") or t("a long " + "text").
+TYPESCRIPT = re.compile(r'\bt\(\s*("(?:[^"\\\n]|\\.)*"(?:\s*\+\s*"(?:[^"\\\n]|\\.)*")*)')
 FOLDERS = ("src", "python/vram", "web")
 # The errors of these stay English: libvram.so has no catalogue, and the HTTP API answers programs.
 ENGLISH = ("src/capi/", "src/pool/", "src/serve/", "src/history/")
@@ -60,7 +54,7 @@ def main() -> int:
     commands.add_parser("update")
     commands.add_parser("check")
     commands.add_parser("coverage").add_argument("--missing", action="store_true")
-    commands.add_parser("web").add_argument("files", nargs="+", type=Path)
+    commands.add_parser("web").add_argument("paths", nargs="+", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "update":
         return update()
@@ -68,7 +62,7 @@ def main() -> int:
         return report(problems(), f"{len(template())} texts, {len(languages())} languages")
     if arguments.command == "coverage":
         return coverage(arguments.missing)
-    print(json.dumps(web_texts(arguments.files), ensure_ascii=False, indent=1, sort_keys=True))
+    print(json.dumps(web_texts(arguments.paths), ensure_ascii=False, indent=1, sort_keys=True))
     return 0
 
 
@@ -81,7 +75,9 @@ def sources() -> list[Path]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             name = path.relative_to(ROOT).as_posix()
-            is_test = path.stem.endswith("_test") or "/testing/" in name or "/node_modules/" in name
+            is_test = path.stem.endswith("_test") or any(
+                part in name for part in ("/testing/", "/node_modules/", "/test/")
+            )
             if path.suffix in SUFFIXES and not is_test and not name.startswith(ENGLISH):
                 found.append(path)
     return found
@@ -95,6 +91,10 @@ def extracted(files: Iterable[Path]) -> polib.POFile:
         by_language[SUFFIXES[path.suffix]].append(path.resolve().relative_to(ROOT).as_posix())
     entries: dict[tuple[str, str], polib.POEntry] = {}
     for language, names in by_language.items():
+        if language == "TypeScript":
+            for entry in typescript(names):
+                entries.setdefault(("", entry.msgid), entry)
+            continue
         passes: list[tuple[list[str], str | None]] = [(KEYWORDS[language], None)]
         if language == "C++":
             passes.append((["counted:2"], "counted"))
@@ -112,6 +112,13 @@ def extracted(files: Iterable[Path]) -> polib.POFile:
         entries[key].occurrences = entries[key].occurrences[:1]
         catalogue.append(entries[key])
     return catalogue
+
+
+def typescript(names: list[str]) -> Iterator[polib.POEntry]:
+    for name in names:
+        for match in TYPESCRIPT.finditer((ROOT / name).read_text(encoding="utf-8")):
+            parts = re.findall(r'"(?:[^"\\\n]|\\.)*"', match[1])
+            yield polib.POEntry(msgid="".join(map(json.loads, parts)), occurrences=[(name, "")])
 
 
 def xgettext(language: str, keywords: list[str], names: list[str]) -> polib.POFile:
@@ -259,8 +266,10 @@ def coverage(lists_missing: bool) -> int:
     return 0
 
 
-def web_texts(files: list[Path]) -> dict[str, dict[str, str]]:
-    """Returns, by language, the translations of the texts in these files. A text without one is left out."""
+def web_texts(paths: list[Path]) -> dict[str, dict[str, str]]:
+    """Returns, by language, the translations of the texts in these files and folders. A text without one is left out."""
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    files = [file for file in files if file.suffix in SUFFIXES]
     wanted = {key_of(entry) for entry in extracted(files)}
     return {
         language: {entry.msgid: entry.msgstr for entry in catalogue if entry.msgstr and key_of(entry) in wanted}

@@ -17,7 +17,7 @@ def use(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
         monkeypatch.setenv(name, value)
 
 
-# src/base/language_test.cpp has the same cases for the program.
+# The unit tests of src/base/ have the same cases for the program.
 @pytest.mark.parametrize(
     ("values", "is_chinese"),
     [

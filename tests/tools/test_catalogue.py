@@ -26,7 +26,7 @@ def fixture_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "src/a/show_test.cpp": 'tr("of a test");\n',
         "src/capi/vram.cpp": 'fail(Code::kIo, "of libvram.so");\n',
         "python/vram/_m.py": 'print(tr("{} uses no GPU").format(name))\n',
-        "web/page.js": 'draw(tr("Peak"), tr("{}: {}"));\n',
+        "web/src/page.tsx": 'const row = <td title={t("Peak")}>{t("a long " +\n  "text of {0}", 1)}</td>; set("x"); t(name);\n',
         "po/xx.po": 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n',
     }
     for name, text in files.items():
@@ -57,6 +57,7 @@ def test_every_kind_of_text_is_found(tree: Path) -> None:
         (None, "of a table"),
         (None, "{} uses no GPU"),
         (None, "Peak"),
+        (None, "a long text of {0}"),
     }
     assert catalogue.problems() == []
 
@@ -107,7 +108,7 @@ def test_placeholders_are_those_of_the_original(tree: Path, translation: str, is
 def test_the_texts_of_a_page_are_json(tree: Path) -> None:
     catalogue.update()
     translate(tree, {"Peak": "Spitze", "plain text": "einfacher Text"})
-    assert catalogue.web_texts([tree / "web/page.js"]) == {"xx": {"Peak": "Spitze"}}
+    assert catalogue.web_texts([tree / "web"]) == {"xx": {"Peak": "Spitze"}}
 
 
 @needs_xgettext
