@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vram._sizes import format_size
+from vram._texts import tr
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,18 @@ class DeviceUse:
 
     def __str__(self) -> str:
         if self.allocated_bytes is None:
-            return f"GPU {self.device}: memory unknown"
+            return tr("GPU {}: memory unknown").format(self.device)
         delta = self.allocated_delta_bytes
         words = "" if delta is None else f"{'+' if delta > 0 else ''}{format_size(delta)}, "
-        words += f"now {format_size(self.allocated_bytes)}"
+        words += tr("now {}").format(format_size(self.allocated_bytes))
         if self.reserved_bytes is not None:
-            words += f" of {format_size(self.reserved_bytes)} reserved"
+            words += tr(" of {} reserved").format(format_size(self.reserved_bytes))
         if self.fragmentation is not None:
-            words += f" ({self.fragmentation:.0%} unused)"
+            words += tr(" ({:.0%} unused)").format(self.fragmentation)
         peak = self.peak_allocated_bytes
-        return f"GPU {self.device}: {words}, peak {'unknown' if peak is None else format_size(peak)}"
+        return tr("GPU {}: {}, peak {}").format(
+            self.device, words, tr("unknown") if peak is None else format_size(peak)
+        )
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,10 @@ class Measurement:
     def __str__(self) -> str:
         words = [f"{self.name}: {_format_duration(self.duration_ns)}"]
         if self.error is not None:
-            words[0] += f", ended by {self.error}"
+            words[0] += tr(", ended by {}").format(self.error)
         words += [str(use) for use in self.devices]
         if not self.devices:
-            words.append(f"GPU memory unknown: {self.unknown_reason}")
+            words.append(tr("GPU memory unknown: {}").format(self.unknown_reason))
         return "; ".join(words)
 
 
