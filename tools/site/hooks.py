@@ -24,7 +24,6 @@ import http_api
 import pages
 import python_api
 
-
 CODE = re.compile(r"<code>[^<]*</code>")
 # Browsers would break the line after its hyphens.
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
