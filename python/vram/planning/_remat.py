@@ -8,7 +8,7 @@ import contextlib
 import random
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from vram.planning._chain import Costs
 from vram.planning._measure import Step, watched_step
 from vram.planning._question import gpu_here, loss_of
 
+_SHARES = 20  # of the peak without recomputation: the budgets that are tried for an error
 _ROUNDS = 12  # how often a schedule is solved for less, after the dry run of one needed more than the budget
 
 
@@ -107,16 +108,12 @@ class _Search:
         names = [layer.name for layer in self._layers]
         document = _chain.chain(names, step, {"keep": keep, "again": again}, "again", is_single=True)
         every = tuple(i for i, layer in enumerate(self._layers) if _is_pure(layer))
-        every_peak = least = self._peak(every)
+        every_peak = self._peak(every)
         wanted, best, tried = budget_bytes, None, set[tuple[int, ...]]()
         for _ in range(_ROUNDS):
             try:
                 solved = _chain.solve(document, wanted, is_single=True)
-            except _chain.TooSmall as error:
-                if error.smallest_bytes is not None and best is None:
-                    with contextlib.suppress(_chain.TooSmall):
-                        solved = _chain.solve(document, error.smallest_bytes, is_single=True)
-                        least = min(least, self._peak(self._chosen(solved)))
+            except _chain.TooSmall:
                 break
             chosen = self._chosen(solved)
             if chosen in tried:
@@ -134,11 +131,19 @@ class _Search:
         if every_peak <= budget_bytes:
             time_ns = full_ns + sum(keep[i].forward_ns for i in every)
             return self._plan(budget_bytes, every_peak, full_peak, time_ns, full_ns, every)
+        least = min([every_peak, *self._peaks_below(full_peak, document)])
         raise VramError(
             f"no choice of layers to run again lets the step run in {format_size(budget_bytes)} ({budget_bytes} bytes): it needs about "
             f"{format_size(least)} ({least} bytes), and {format_size(full_peak)} without recomputation; use a larger budget, a smaller batch, or "
             "layers that contain more of the model"
         )
+
+    def _peaks_below(self, full_peak: int, document: dict[str, Any]) -> Iterator[int]:
+        """Yield the peaks of plans for smaller and smaller budgets."""
+        with contextlib.suppress(_chain.TooSmall):
+            for share in range(_SHARES - 1, 0, -1):
+                solved = _chain.solve(document, full_peak * share // _SHARES, is_single=True)
+                yield self._peak(self._chosen(solved))
 
     def _chosen(self, solved: _chain.Solved) -> tuple[int, ...]:
         return tuple(i for i, layer in enumerate(self._layers) if _is_pure(layer) and solved.options[i] == "again")
