@@ -1,6 +1,7 @@
 """vram plan --model: what a model of a config.json needs, how it is divided between cards, and the files for other tools."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,19 @@ def test_a_format_that_cannot_express_the_plan_is_an_error() -> None:
     assert "--emit deepspeed writes --split shard, found --split pipeline" in wrong
     wrong = refusal(*model, "--gpu", "8x H200", "--precision", "autocast", "--emit", "fsdp")
     assert "--precision mixed or fp32, found autocast" in wrong
+
+
+def test_of_unequal_cards_the_smaller_one_is_the_fullest() -> None:
+    options = ("plan", "--model", config("llama-1b"), "--sequence", 2048, "--batch", 1, "--gpu", "24GiB,16GiB")
+    done = vram(*options)
+    assert done.returncode == 1
+    assert re.search(
+        r"needs 15\.9 GiB.* It does not fit 24 GiB, 16 GiB, with 15\.\d GiB", " ".join(done.stdout.split())
+    )
+    emitted = vram(*options, "--emit", "fsdp")
+    assert emitted.returncode == 1
+    assert yaml.safe_load(emitted.stdout)["num_processes"] == 2
+    assert re.search(r"this plan does not fit: the fullest card needs 15\.9 GiB of 15\.\d GiB", emitted.stderr)
 
 
 def test_an_emitted_file_is_written_as_it_is_and_never_replaces_another(tmp_path: Path) -> None:
