@@ -32,7 +32,8 @@ def _parse(size: int | str) -> int:
     if match is None:
         raise ValueError(f"'{size}' is no size; write 20GiB, 512MiB or a number of bytes")
     whole, _, part = match[1].partition(".")  # not as a float, which has 53 bits
-    return int(whole + part) * _UNITS[match[2].upper()] // 10 ** len(part)
+    size_bytes: int = int(whole + part) * _UNITS[match[2].upper()] // 10 ** len(part)
+    return size_bytes
 
 
 def format_size(size_bytes: int) -> str:

@@ -149,6 +149,9 @@ def test_precision_of_some_modules() -> None:
 class Nf4(nn.Module):
     """A frozen linear layer as bitsandbytes has it: the weight exists as a whole only while a product needs it."""
 
+    packed: torch.Tensor
+    scales: torch.Tensor
+
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         self.bias, self.shape = layer.bias, layer.weight.shape

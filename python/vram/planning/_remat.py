@@ -125,7 +125,7 @@ class _Search:
                 continue
             if best is None or solved.time_ns < best.step_ns:
                 best = self._plan(budget_bytes, peak, full_peak, solved.time_ns, full_ns, chosen)
-            wanted += budget_bytes - peak  # the chain counts too much, for layers whose results nobody keeps
+            wanted += budget_bytes - peak  # the chain counts too much, where two layers keep the same tensor
         if best is not None:
             return best
         if every_peak <= budget_bytes:
