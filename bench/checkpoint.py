@@ -37,7 +37,7 @@ if importlib.util.find_spec("vram") is None:
 import vram
 from vram.planning import _search
 from vram.planning._compiled import Applied, Compiler
-from vram.planning._live import as_before
+from vram.planning._live import as_before, or_none
 from vram.planning._measure import GpuMemory
 from vram.planning._question import outside_autocast, question_of
 from vram.planning._region import CheckpointRegion
@@ -73,6 +73,7 @@ def plan_all(args):
 class Bench:
     def __init__(self, device, path, begin, deadline, backend):
         self.device, self.path, self.begin, self.deadline, self.rows = device, path, begin, deadline, []
+        self.compiled = []
         self.is_gpu, self.searched, self.backend, self.full_bytes = device == "cuda", None, backend, 0
 
     def search(self, model, sample, casts):
@@ -158,6 +159,8 @@ def measure(args):
             str(args.seconds),
             "--compile-seconds",
             str(args.compile_seconds),
+            "--block-budgets",
+            args.block_budgets,
             "--backend",
             args.backend,
         ]
@@ -175,6 +178,7 @@ def measure(args):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     bench = Bench(device, path, begun + args.compile_seconds, begun + args.seconds, args.backend)
     make, batch, casts = models(args.tiny)[args.model]
+    _search._BUDGETS = tuple(map(float, args.block_budgets.split(",")))
     torch.manual_seed(0)
     model, sample = make().to(device), batch().to(device)
     compile_first(bench, args.model, model, sample, casts, args.parts)
@@ -237,11 +241,10 @@ def measure_compiled(bench, name, model, sample, casts, _plans):
 def measure_partitioner(bench, name, model, sample, casts, _plans):
     """The whole model compiled, for a few of its budgets; compiled plans after it may choose one of them."""
     search = bench.search(model, sample, casts)
-    for budget in MODEL_BUDGETS:
-        choice = _search._Choice("model", (budget,))
+    for choice in bench.compiled:
         measured = search.measured_alone(choice)
         if measured is not None:
-            bench.add(name, "partitioner", budget, measured.peak_bytes, measured.step_ns / 1e6)
+            bench.add(name, "partitioner", choice.budgets[0], measured.peak_bytes, measured.step_ns / 1e6)
 
 
 def compile_first(bench, name, model, sample, casts, part):
@@ -256,8 +259,9 @@ def compile_first(bench, name, model, sample, casts, part):
             if time.monotonic() > bench.begin:
                 break
             applied = search._apply(choice)
-            search._steps.run()
+            or_none(search._steps.run, model)
             applied.remove()
+            bench.compiled.append(choice)
             print(f"{name}: compiled {choice}; {bench.begin - time.monotonic():.0f} s are left", flush=True)
     model.zero_grad(set_to_none=True)
     if bench.is_gpu:
@@ -344,6 +348,9 @@ def main():
     measuring.add_argument("rows")
     measuring.add_argument("--seconds", type=float, default=130)
     measuring.add_argument("--compile-seconds", type=float, default=80, help="before anything is measured")
+    measuring.add_argument(
+        "--block-budgets", default="1,0.5,0", help="with which each block is compiled (default: %(default)s)"
+    )
     measuring.add_argument("--models", default="gpt,vit,resnet")
     measuring.add_argument("--backend", default="inductor", help="of torch.compile (default: %(default)s)")
     measuring.add_argument("--model", help="only this one, in this process")
