@@ -13,7 +13,7 @@ from vram.dry._gpu import Gpu
 # Programs of the half `choose` of bench/prediction ran on an H200 with at most 2.4 % and 3.6 % more than predicted (capacities.py, peaks.csv).
 # For estimates that would allow 0.02, but with it 5 of 56 measurements of the half `prove` needed more than a "yes" left room for. So 0.05
 # is no longer proved by that half.
-_ERROR, _ERROR_OF_ESTIMATES = 0.009, 0.05
+_ERROR, _ERROR_OF_ESTIMATES, _ERROR_OF_UNKNOWN = 0.009, 0.05, 0.05
 # The probability from which a dry run says that a program fits: at most one of 500 such answers may be wrong.
 _PROMISED = 0.998
 
@@ -52,9 +52,20 @@ class DryRunFits:
         return self.probability >= _PROMISED
 
 
-def fits_on(gpu: Gpu, needed_bytes: int, *, has_estimates: bool) -> DryRunFits:
-    """Return whether a program fits that is predicted to need so much; `has_estimates`: some workspaces are estimated."""
-    error = _ERROR_OF_ESTIMATES if has_estimates else _ERROR
+def error_of(needed_bytes: int, estimated_bytes: int, *, has_unknown: bool) -> float:
+    """Return the standard deviation of the predicted least memory, as a share of it.
+
+    Args:
+        needed_bytes: The least memory.
+        estimated_bytes: The most that one operator takes whose memory is estimated, and cannot do without.
+        has_unknown: Some operators have no rules.
+    """
+    error = math.hypot(_ERROR, _ERROR_OF_ESTIMATES * estimated_bytes / max(1, needed_bytes))
+    return max(error, _ERROR_OF_UNKNOWN) if has_unknown else error
+
+
+def fits_on(gpu: Gpu, needed_bytes: int, error: float) -> DryRunFits:
+    """Return whether a program fits that is predicted to need so much, with this standard deviation as a share of it."""
     deviations = (gpu.total_bytes - needed_bytes) / max(1.0, needed_bytes * error)
     return DryRunFits(0.5 * (1 + math.erf(deviations / math.sqrt(2))), needed_bytes, gpu.total_bytes)
 
