@@ -112,7 +112,7 @@ def rows(measured: Path, capacities: Path | None, program: Any, found: dict[str,
             row |= {"predicted_peak_bytes": predicted[0], "error_percent": percent(predicted[0], recorded),
                     "predicted_reserved_bytes": predicted[1], "reserved_error_percent": percent(predicted[1], reserved),
                     "predicted_least_bytes": predicted[2], "unknown_operators": found["unknown"],
-                    "estimated_operators": found["estimated"]}  # fmt: skip
+                    "estimated_operators": found.get("estimated", "")}  # fmt: skip
             enough = least(capacities, allocator, program.name)
             if enough:
                 row |= {"recorded_least_bytes": enough, "least_error_percent": percent(predicted[2], enough)}

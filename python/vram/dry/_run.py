@@ -81,7 +81,13 @@ class TracedRun:
     @property
     def relative_error(self) -> float:
         """The standard deviation of the least memory that the program is predicted to need, as a share of it."""
-        return error_of(self._needed_bytes, self._running().estimated_bytes, has_unknown=bool(self.unknown_operators))
+        session = self._running()
+        return error_of(
+            self._needed_bytes,
+            session.estimated_bytes,
+            can_do_with_less=bool(session.needed_bytes),
+            has_unknown=bool(self.unknown_operators),
+        )
 
     def knows_setting(self, name: str) -> bool:
         """Whether the rules of kernels depend on this setting of the program."""
