@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from vram.dry import DryRun, _session, dry_run
+from vram.dry import DryRun, _kernels, dry_run
 from vram.dry._gpu import find_gpu
 
 MIB = 1 << 20
@@ -56,7 +56,7 @@ def test_what_a_kernel_needs_at_least_is_requested_if_the_rest_cannot_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed = 64 * MIB
-    allocations = _session.Kernels.allocations
+    allocations = _kernels.Kernels.allocations
 
     def with_least(kernels: Any, call: Any) -> Any:
         found = allocations(kernels, call)
@@ -68,7 +68,7 @@ def test_what_a_kernel_needs_at_least_is_requested_if_the_rest_cannot_be_had(
         )
 
     free = run_of(tmp_path / "free.vtrace")
-    monkeypatch.setattr(_session.Kernels, "allocations", with_least)
+    monkeypatch.setattr(_kernels.Kernels, "allocations", with_least)
     more = run_of(tmp_path / "more.vtrace")
     assert free.fits.needed_bytes < more.fits.needed_bytes <= free.fits.needed_bytes + needed
     least = more.fits.needed_bytes - (more.peak.device_bytes - more.peak.reserved_bytes)
