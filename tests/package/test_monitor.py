@@ -310,7 +310,7 @@ def test_retries_and_ooms_of_the_region_are_counted(gpu: Counters, seen: list[Me
         gpu.retries = 0  # as torch.cuda.reset_accumulated_memory_stats() does
     first, second = (measurement.devices[0] for measurement in seen)
     assert (first.num_alloc_retries, first.num_ooms, first.num_device_alloc) == (2, 1, 0)
-    assert str(first).endswith(", 2 retries, 1 OOM")
+    assert str(first).endswith(", retries 2, OOMs 1")
     assert (second.num_alloc_retries, second.num_ooms) == (None, 0)
     assert "retr" not in str(second)
 

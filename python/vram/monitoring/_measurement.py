@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vram._sizes import format_size
+from vram._texts import tr
 
 
 @dataclass(frozen=True)
@@ -47,37 +48,35 @@ class DeviceUse:
 
     def __str__(self) -> str:
         words = [*self._allocator_words(), *self._driver_words()]
-        return f"GPU {self.device}: {', '.join(words) or 'memory unknown'}"
+        if not words:
+            return tr("GPU {}: memory unknown").format(self.device)
+        return tr("GPU {}: {}").format(self.device, ", ".join(words))
 
     def _allocator_words(self) -> list[str]:
         if self.allocated_bytes is None:
             return []
-        now = f"now {format_size(self.allocated_bytes)}"
+        now = tr("now {}").format(format_size(self.allocated_bytes))
         if self.reserved_bytes is not None:
-            now += f" of {format_size(self.reserved_bytes)} reserved"
+            now += tr(" of {} reserved").format(format_size(self.reserved_bytes))
         if self.fragmentation is not None:
-            now += f" ({self.fragmentation:.0%} unused)"
+            now += tr(" ({:.0%} unused)").format(self.fragmentation)
         peak = self.peak_allocated_bytes
-        counts = [
-            f"{count} {name if count == 1 else plural}"
-            for count, name, plural in (
-                (self.num_alloc_retries, "retry", "retries"),
-                (self.num_ooms, "OOM", "OOMs"),
-            )
-            if count
-        ]
         delta = [] if self.allocated_delta_bytes is None else [_signed(self.allocated_delta_bytes)]
-        return [*delta, now, f"peak {'unknown' if peak is None else format_size(peak)}", *counts]
+        words = [*delta, now, tr("peak {}").format(tr("unknown") if peak is None else format_size(peak))]
+        if self.num_alloc_retries:
+            words.append(tr("retries {}").format(self.num_alloc_retries))
+        if self.num_ooms:
+            words.append(tr("OOMs {}").format(self.num_ooms))
+        return words
 
     def _driver_words(self) -> list[str]:
         """Say the process's figure; where it is unknown, that of the device, which at least has its change."""
-        for size, delta, what in (
-            (self.process_bytes, self.process_delta_bytes, "this process by the driver"),
-            (self.device_used_bytes, self.device_used_delta_bytes, "all processes by the driver"),
+        for size, delta, text in (
+            (self.process_bytes, self.process_delta_bytes, tr("this process by the driver {}")),
+            (self.device_used_bytes, self.device_used_delta_bytes, tr("all processes by the driver {}")),
         ):
             if size is not None:
-                change = "" if delta is None else f" ({_signed(delta)})"
-                return [f"{what} {format_size(size)}{change}"]
+                return [text.format(format_size(size)) + ("" if delta is None else f" ({_signed(delta)})")]
         return []
 
 
@@ -117,10 +116,10 @@ class Measurement:
     def __str__(self) -> str:
         words = [f"{self.name}: {_format_duration(self.duration_ns)}"]
         if self.error is not None:
-            words[0] += f", ended by {self.error}"
+            words[0] += tr(", ended by {}").format(self.error)
         words += [str(use) for use in self.devices]
         if not self.devices:
-            words.append(f"GPU memory unknown: {self.unknown_reason}")
+            words.append(tr("GPU memory unknown: {}").format(self.unknown_reason))
         return "; ".join(words)
 
 

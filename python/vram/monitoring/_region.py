@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from vram._frameworks import COUNTERS, Figures, Framework, used_framework
+from vram._texts import tr
 from vram.monitoring import _driver, _peaks
 from vram.monitoring._measurement import DeviceUse, Measurement
 
@@ -170,5 +171,5 @@ def _raised(peak: int | None, before: int | None) -> int | None:
 
 def _unknown_reason(framework: Framework | None) -> str:
     if framework is None:
-        return "no framework that vram knows is imported"
-    return f"{framework.name} uses no GPU"
+        return tr("no framework that vram knows is imported")
+    return tr("{} uses no GPU").format(framework.name)

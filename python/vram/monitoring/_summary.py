@@ -9,6 +9,7 @@ from typing import Any
 from vram._frameworks import COUNTERS, used_framework
 from vram._frameworks._torch import TorchFramework
 from vram._sizes import format_size
+from vram._texts import columns_of, tr
 from vram.monitoring import _driver, _peaks
 
 # The physical pages of expandable segments, of which only whole ones go back to the driver.
@@ -80,49 +81,56 @@ class AllocatorSummary:
 
     def __str__(self) -> str:
         if self.allocated_bytes is None:
-            return f"allocator unknown: {self.unknown_reason}"
-        lines = [f"GPU {self.device}: PyTorch's allocator in this process"]
-        lines += [f"  {name:<13} {text}" for name, text in self._rows() if text]
+            return tr("allocator unknown: {}").format(self.unknown_reason)
+        lines = [tr("GPU {}: PyTorch's allocator in this process").format(self.device)]
+        rows = [(name, text) for name, text in self._rows() if text]
+        width = max(columns_of(name) for name, _ in rows)
+        lines += [f"  {name}{' ' * (width - columns_of(name))}  {text}" for name, text in rows]
         return "\n".join(lines + _stream_lines(self.streams))
 
     def _rows(self) -> list[tuple[str, str]]:
         return [
-            ("allocated", f"{_size(self.allocated_bytes)}, at its peak {_size(self.peak_allocated_bytes)}"),
-            ("requested", "" if self.requested_bytes is None else f"{_size(self.requested_bytes)}; {self._rounding()}"),
-            ("reserved", f"{_size(self.reserved_bytes)}, at its peak {_size(self.peak_reserved_bytes)}"),
-            ("unused", self._unused()),
-            ("retries", _count(self.num_alloc_retries, "the driver had no memory, so the cache was emptied")),
-            ("OOM errors", _count(self.num_ooms, "")),
-            ("driver calls", self._driver_calls()),
-            ("the driver", self._process()),
+            (tr("allocated"), _with_peak(self.allocated_bytes, self.peak_allocated_bytes)),
+            (tr("requested"), self._requested()),
+            (tr("reserved"), _with_peak(self.reserved_bytes, self.peak_reserved_bytes)),
+            (tr("unused"), self._unused()),
+            (tr("retries"), _count(self.num_alloc_retries, tr("the driver had no memory, so the cache was emptied"))),
+            (tr("OOM errors"), _count(self.num_ooms, "")),
+            (tr("driver calls"), self._driver_calls()),
+            (tr("the driver"), self._process()),
         ]
 
-    def _rounding(self) -> str:
-        rounding = (self.allocated_bytes or 0) - (self.requested_bytes or 0)
-        return f"{_size(rounding)} more are allocated, by rounding"
+    def _requested(self) -> str:
+        if self.requested_bytes is None:
+            return ""
+        rounding = (self.allocated_bytes or 0) - self.requested_bytes
+        return tr("{}; {} more are allocated, by rounding").format(_size(self.requested_bytes), _size(rounding))
 
     def _unused(self) -> str:
         if self.fragmentation is None or self.allocated_bytes is None or self.reserved_bytes is None:
             return ""
-        text = f"{_size(self.reserved_bytes - self.allocated_bytes)} ({self.fragmentation:.0%} of reserved)"
+        unused = _size(self.reserved_bytes - self.allocated_bytes)
+        text = tr("{} ({:.0%} of reserved)").format(unused, self.fragmentation)
         if self.releasable_bytes is None:
             return text
-        return (
-            f"{text}; torch.cuda.empty_cache() would give back {_size(self.releasable_bytes)}; "
-            f"largest free block {_size(self.largest_free_bytes)}"
+        return tr("{}; torch.cuda.empty_cache() would give back {}; largest free block {}").format(
+            text, _size(self.releasable_bytes), _size(self.largest_free_bytes)
         )
 
     def _driver_calls(self) -> str:
         if self.num_device_alloc is None or self.num_device_free is None:
             return ""
-        return f"{self.num_device_alloc:,} for memory, {self.num_device_free:,} to give it back"
+        return tr("{:,} for memory, {:,} to give it back").format(self.num_device_alloc, self.num_device_free)
 
     def _process(self) -> str:
         if self.process_bytes is None:
             return ""
         rest = self.process_bytes - (self.reserved_bytes or 0)
-        besides = f", {_size(rest)} of it outside of PyTorch's allocator" if rest > 0 else ""
-        return f"counts {_size(self.process_bytes)} for this process{besides}"
+        if rest <= 0:
+            return tr("counts {} for this process").format(_size(self.process_bytes))
+        return tr("counts {} for this process, {} of it outside of PyTorch's allocator").format(
+            _size(self.process_bytes), _size(rest)
+        )
 
 
 def summary(device: int | None = None, streams: bool = True) -> AllocatorSummary:
@@ -145,12 +153,12 @@ def summary(device: int | None = None, streams: bool = True) -> AllocatorSummary
     """
     framework = used_framework()
     if not isinstance(framework, TorchFramework):
-        name = "nothing" if framework is None else framework.name
-        return AllocatorSummary(device, unknown_reason=f"PyTorch is not imported ({name} is)")
+        return AllocatorSummary(device, unknown_reason=tr("PyTorch is not imported"))
     number = framework.current_device() if device is None else device
     if number is None or number not in framework.devices():
-        on = "no GPU" if number is None else f"no memory of GPU {number}"
-        return AllocatorSummary(number, unknown_reason=f"PyTorch uses {on}")
+        if number is None:
+            return AllocatorSummary(None, unknown_reason=tr("{} uses no GPU").format("PyTorch"))
+        return AllocatorSummary(number, unknown_reason=tr("PyTorch uses no memory of GPU {}").format(number))
     figures = _peaks.current(framework, number)
     kept = _peaks.peaks(number)
     return AllocatorSummary(
@@ -226,7 +234,11 @@ def _releasable(segment: dict[str, Any], free: list[tuple[int, int]]) -> int:
 
 
 def _size(size_bytes: int | None) -> str:
-    return "unknown" if size_bytes is None else format_size(size_bytes)
+    return tr("unknown") if size_bytes is None else format_size(size_bytes)
+
+
+def _with_peak(size_bytes: int | None, peak_bytes: int | None) -> str:
+    return tr("{}, at its peak {}").format(_size(size_bytes), _size(peak_bytes))
 
 
 def _count(count: int | None, what: str) -> str:

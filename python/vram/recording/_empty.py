@@ -6,24 +6,26 @@ import os
 import sys
 from pathlib import Path
 
-_DEMO = "`vram demo` shows a report on any machine"
+from vram._texts import tr
 
 
 def nothing_recorded() -> str:
     """Return the sentence for a program that used no GPU memory while it was recorded."""
-    return f"nothing was recorded: the program used no GPU memory ({_reason()}); {_DEMO}"
+    return tr(
+        "nothing was recorded: the program used no GPU memory ({}); `vram demo` shows a report on any machine"
+    ).format(_reason())
 
 
 def _reason() -> str:
     torch = sys.modules.get("torch")
     if not _has_gpu():
-        return "this machine, or its container, has no GPU: `vram doctor` says why"
+        return tr("this machine, or its container, has no GPU: `vram doctor` says why")
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        return "CUDA_VISIBLE_DEVICES hides all GPUs"
+        return tr("CUDA_VISIBLE_DEVICES hides all GPUs")
     version = getattr(torch, "version", None)
     if torch is not None and not getattr(version, "cuda", None) and not getattr(version, "hip", None):
-        return "this PyTorch is built for CPUs"
-    return 'its tensors stayed on the CPU: move model and data there, for example with .to("cuda")'
+        return tr("this PyTorch is built for CPUs")
+    return tr('its tensors stayed on the CPU: move model and data to the GPU, for example with .to("cuda")')
 
 
 def _has_gpu() -> bool:
