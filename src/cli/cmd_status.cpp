@@ -1,5 +1,6 @@
 // vram status: who uses which GPU's memory, now; once, or again and again.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -189,9 +190,9 @@ std::string StatusCommand::drawn_fields(const watch::Snapshot& snapshot, const C
   const std::vector<std::string> omitted = table_->omitted();
   if (omitted_ != omitted && !omitted.empty())
     console.warning(
-        fmt::format("no room in {} columns for {}: choose fewer fields, widen the terminal, or "
-                    "write to a file",
-                    console.columns(), fmt::join(omitted, ", ")));
+        trf("no room in {} columns for {}: choose fewer fields, widen the terminal, or write to a "
+            "file",
+            console.columns(), fmt::join(omitted, ", ")));
   omitted_ = omitted;
   return text;
 }

@@ -1,6 +1,7 @@
 #include "show/live/status_fields.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/live/status_export.hpp"
 #include "show/live/status_words.hpp"
@@ -268,9 +269,9 @@ std::string draw_field_list(const TextOptions& options) {
     page.paragraph(lead, meaning);
   }
   page.blank();
-  page.paragraph({},
-                 "A full name is the path in the JSON, such as memory.used_bytes; these names lack "
-                 "units and \"memory.\". A name before a dot chooses the whole group: bar1.");
+  page.paragraph(
+      {}, tr("A full name is the path in the JSON, such as memory.used_bytes; these names lack "
+             "units and \"memory.\". A name before a dot chooses the whole group: bar1."));
   return page.finish();
 }
 
