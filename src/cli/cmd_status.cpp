@@ -76,8 +76,7 @@ const Manual& StatusCommand::manual() const {
       {{"vram status", "once"},
        {"vram status --watch 1", "every second, until Ctrl-C"},
        {"vram status -q", "everything that is known, untruncated"},
-       {"vram status --fields time,used,free,busy,bar1.used --watch 1",
-        "a line for each GPU and second, with the chosen figures"},
+       {"vram status --fields time,used,busy,bar1 --watch 1", "a line for each GPU and second"},
        {"vram status --fields pid,process.used,command", "a line for each process"},
        {"vram status --json | jq '.devices[].memory.used_bytes'", "for programs"},
        {"vram status --csv --watch 10 > memory.csv", "a table over time"},
@@ -143,7 +142,12 @@ Result<> StatusCommand::check_fields() const {
 Result<> StatusCommand::choose_fields(const std::string& list) {
   lists_fields_ = list == "list";
   if (lists_fields_) return {};
-  VRAM_TRY_ASSIGN(fields_, show::choose_fields(list));
+  auto chosen = show::choose_fields(list);
+  if (!chosen) {
+    chosen.error().message = fmt::format("--fields: {}", chosen.error().message);
+    return tl::unexpected(std::move(chosen.error()));
+  }
+  fields_ = *std::move(chosen);
   table_.emplace(*fields_);
   return {};
 }
