@@ -192,8 +192,8 @@ std::string suggestions(std::string_view word) {
       near.push_back(name);
   }
   if (near.empty()) return "";
-  return fmt::format(" ({} {})",
-                     near.size() == 1 ? "nearest name:" : "nearest names:", fmt::join(near, ", "));
+  const std::string list = fmt::format("{}", fmt::join(near, ", "));
+  return near.size() == 1 ? trf(" (nearest name: {})", list) : trf(" (nearest names: {})", list);
 }
 
 // Of one device, the lines that the fields call for.
