@@ -81,6 +81,31 @@ std::string_view identifier(LeakVerdict verdict) {
   return "unknown";
 }
 
+std::string_view identifier(explain::RestKind kind) {
+  using explain::RestKind;
+  switch (kind) {
+    case RestKind::kAllocator:
+      return "allocator";
+    case RestKind::kDriver:
+      return "driver";
+    case RestKind::kOthers:
+      return "other_processes";
+    case RestKind::kContext:
+      return "context";
+    case RestKind::kLibrary:
+      return "library";
+    case RestKind::kGrowth:
+      return "growth";
+    case RestKind::kGraphs:
+      return "graph_nodes";
+    case RestKind::kPool:
+      return "default_pool";
+    case RestKind::kModules:
+      return "modules";
+  }
+  return "unknown";
+}
+
 std::string_view identifier(FindingKind kind) {
   switch (kind) {
     case FindingKind::kOom:
