@@ -73,7 +73,17 @@ struct Holder {
   std::vector<Frame> stack;       // by stack only: innermost first
 };
 
-enum class Dimension { kStack, kUserFrame, kScope, kSize, kStream, kAge, kPool, kCategory };
+enum class Dimension {
+  kStack,
+  kUserFrame,
+  kScope,
+  kSize,
+  kStream,
+  kAge,
+  kPool,
+  kCategory,
+  kOperator
+};
 
 struct Breakdown {
   Dimension by = Dimension::kUserFrame;

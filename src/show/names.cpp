@@ -35,6 +35,8 @@ std::string_view identifier(Dimension dimension) {
       return "pool";
     case Dimension::kCategory:
       return "category";
+    case Dimension::kOperator:
+      return "operator";
   }
   return "unknown";
 }
@@ -232,6 +234,8 @@ std::string_view phrase(Dimension dimension) {
       return "by pool";
     case Dimension::kCategory:
       return "by category";
+    case Dimension::kOperator:
+      return "by operator";
   }
   return "";
 }
