@@ -9,6 +9,7 @@
 #include "explain/moment/state.hpp"
 #include "explain/names/names.hpp"
 #include "explain/rest/marks.hpp"
+#include "explain/rest/pinned.hpp"
 #include "explain/rest/rest.hpp"
 #include "explain/site/scopes.hpp"
 #include "explain/steps/phases.hpp"
@@ -147,6 +148,7 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
   report.rest = find_rest(trace, device, clock, history.initial_reserved_bytes);
   report.marks = find_marks(trace, device, report.steps, clock.origin_unix_ns());
   report.findings = find_findings(trace, device, report, find_patterns(sources, report, baseline));
+  if (auto pinned = find_pinned_host(trace, device)) report.findings.push_back(*std::move(pinned));
   return report;
 }
 

@@ -26,6 +26,9 @@ inline constexpr std::string_view kCallsObserved = "library.calls_observed";
 // With that: what allocators got, by their own calls or by those of the shared CUDA runtime, which
 // is also the program's.
 inline constexpr std::string_view kAllocatorCalls = "allocator.calls_bytes";
+// Pinned host memory of the program's allocator of it, and of that what is in use. Of no device.
+inline constexpr std::string_view kPinned = "host.pinned_bytes";
+inline constexpr std::string_view kPinnedActive = "host.pinned_active_bytes";
 // By how much the process's memory outside of the allocator grew during something:
 // "growth.NCCL communicator of default_pg".
 inline constexpr std::string_view kGrowth = "growth.";

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "explain/rest/marks.hpp"
+#include "explain/rest/pinned.hpp"
 #include "trace/figures.hpp"
 
 #include <gmock/gmock.h>
@@ -172,6 +173,45 @@ TEST_F(RestOfDevice, HostileFiguresAddUpToo) {
   const auto found = rest();
   ASSERT_TRUE(found);
   EXPECT_LE(found->items.size(), 100u);
+}
+
+class PinnedHost : public RestOfDevice {
+ protected:
+  void reading(uint64_t mib, uint64_t active_mib) {
+    time_ns_ += kSecond;
+    figure(time_ns_, figures::kPinned, mib << 20, trace::kNoDevice);
+    figure(time_ns_, figures::kPinnedActive, active_mib << 20, trace::kNoDevice);
+  }
+  std::optional<Finding> find() {
+    trace_.devices.resize(2);
+    trace_.devices[1].ordinal = 1;
+    EXPECT_FALSE(find_pinned_host(trace_, trace_.devices[1])) << "said once";
+    return find_pinned_host(trace_, trace_.devices[0]);
+  }
+  int64_t time_ns_ = 0;
+};
+
+TEST_F(PinnedHost, ThatGrowsWithoutUseIsFound) {
+  for (const uint64_t mib : {64, 80, 96, 112, 128, 160}) reading(mib, 64);
+  const auto found = find();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->kind, FindingKind::kPinnedHost);
+  EXPECT_EQ(found->bytes, 96 * kMiB);
+}
+
+TEST_F(PinnedHost, ThatIsUsedSometimesIsNot) {
+  for (const uint64_t mib : {64, 80, 96, 112, 128, 160}) reading(mib, mib == 128 ? 100 : 10);
+  EXPECT_FALSE(find());
+}
+
+TEST_F(PinnedHost, ThatGrewAtTheBeginningIsNot) {
+  for (const uint64_t mib : {64, 80, 160, 160, 160, 160}) reading(mib, 10);
+  EXPECT_FALSE(find());
+}
+
+TEST_F(PinnedHost, OfFewReadingsIsNot) {
+  for (const uint64_t mib : {64, 80, 960}) reading(mib, 1);
+  EXPECT_FALSE(find());
 }
 
 TEST(MarksOfSteps, AreSummedByNameAndCountedByStep) {
