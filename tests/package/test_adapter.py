@@ -15,7 +15,7 @@ import pytest
 from built_once import built_once
 
 from vram import VramError
-from vram.torch import _adapter, _toolchain
+from vram.torch import _adapter, _compiled, _toolchain
 from vram.torch._decorator import HeaderError, decorator, virtual_functions
 from vram.torch._toolchain import Torch
 
@@ -142,15 +142,15 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(cache: Path, temporary
     cache.mkdir(parents=True)
     cache.chmod(0o777)
     shared = temporary / f"vram-cache-{os.getuid()}"
-    assert _adapter._cache_folder() == shared
+    assert _compiled._cache_folder() == shared
     assert shared.stat().st_mode & 0o777 == 0o700
-    assert _adapter._cache_folder() == shared  # what one rank compiles serves the others
+    assert _compiled._cache_folder() == shared  # what one rank compiles serves the others
 
 
 CACHES = """
 import os, sys
-from vram.torch import _adapter
-print(_adapter._cache_folder())
+from vram.torch import _compiled
+print(_compiled._cache_folder())
 """
 
 
@@ -184,8 +184,8 @@ def test_no_home_is_no_folder_of_that_name(tmp_path: Path) -> None:
 
 FORKS = """
 import os, sys
-from vram.torch import _adapter
-folder = _adapter._cache_folder()
+from vram.torch import _compiled
+folder = _compiled._cache_folder()
 print(folder, flush=True)
 child = os.fork()
 if child == 0:

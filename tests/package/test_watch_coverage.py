@@ -108,9 +108,9 @@ class Transformer(nn.Module):
         return logits
 
 
-@pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
-    yield marks.put_in_place(monkeypatch)
+@pytest.fixture(params=marks.WAYS)
+def recorder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
+    yield marks.put_in_place(monkeypatch, request.param)
     _marks.end_trail()
 
 

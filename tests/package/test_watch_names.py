@@ -77,9 +77,9 @@ PARAMETERS = [
 ]
 
 
-@pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
-    recorder = marks.put_in_place(monkeypatch)
+@pytest.fixture(params=marks.WAYS)
+def recorder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
+    recorder = marks.put_in_place(monkeypatch, request.param)
     yield recorder
     _marks.end_trail()
     assert not any(recorder.open.values())

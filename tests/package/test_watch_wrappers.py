@@ -22,9 +22,9 @@ PARAMETERS = ["0.weight", "0.bias", "2.weight", "2.bias"]
 STATES = sorted(f"{name}.{state}" for name in PARAMETERS for state in ("step", "exp_avg", "exp_avg_sq"))
 
 
-@pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
-    recorder = marks.put_in_place(monkeypatch)
+@pytest.fixture(params=marks.WAYS)
+def recorder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
+    recorder = marks.put_in_place(monkeypatch, request.param)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     yield recorder
     dist.destroy_process_group()

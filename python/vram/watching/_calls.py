@@ -12,16 +12,17 @@ import weakref
 from typing import Any, Callable, Optional, Protocol
 
 from vram import _marks
-from vram.watching._phases import arrive, place, resume_backward, suspend_backward
+from vram.watching._phases import Engine, arrive, place, resume_backward, suspend_backward
 
 _SLOT = "_compiled_call_impl"
 _MAX_OUTPUT_DEPTH = 3
 
 
-class _Call(functools.partial):  # type: ignore[type-arg]
+class Call(functools.partial):  # type: ignore[type-arg]
     """The object in the slot. If a module with its own way of copying or pickling copies it, the copy is None."""
 
     before: Any
+    reference: Any
 
     def __deepcopy__(self, _memo: Any) -> None:
         return None
@@ -34,7 +35,7 @@ OnGradient = Optional[Callable[[Any], None]]
 
 
 def is_watched(module: Any) -> bool:
-    return isinstance(module.__dict__.get(_SLOT), _Call)
+    return isinstance(module.__dict__.get(_SLOT), Call)
 
 
 def unwatch(module: Any) -> None:
@@ -55,25 +56,43 @@ class Watcher(Protocol):
 def watch_calls(module: Any, name: str, watcher: Watcher) -> None:
     import torch
 
-    is_grad_enabled, is_traced = torch.is_grad_enabled, torch.compiler.is_dynamo_compiling
-    begin, end, _, is_recording = _marks.functions()
-    encoded = name.encode(errors="replace")
+    is_traced = torch.compiler.is_dynamo_compiling
+    is_recording = _marks.functions().is_recording
     # The module holds these functions, so they must not hold the module.
     the_module, before = weakref.ref(module), module.__dict__.get(_SLOT)
-
-    def on_gradient(_gradients: Any) -> None:
-        if watcher.is_active:
-            arrive(name)
+    inner = None if Engine.native is not None else _inner_call(name, watcher)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         target = before or the_module()._call_impl  # type: ignore[union-attr]
         if is_traced():  # torch.compile comes here where it can't look through: around modules with hooks
             return target(*args, **kwargs)
-        if not place.in_call:
-            if not is_recording():
-                return target(*args, **kwargs)
-            watcher.prepare(args, kwargs)
-            return _outermost(call, args, kwargs)
+        if place.in_call and inner is not None:
+            return inner(target, args, kwargs)
+        if not is_recording():
+            return target(*args, **kwargs)
+        watcher.prepare(args, kwargs)
+        return _outermost(the_module().__dict__[_SLOT], args, kwargs)
+
+    made = Call if Engine.native is None else Engine.native.type
+    module.__dict__[_SLOT] = in_slot = made(call)
+    in_slot.before, in_slot.reference = before, the_module
+    if Engine.native is not None:
+        Engine.native.begin(in_slot, name.encode(errors="replace"), the_module, before)
+
+
+def _inner_call(name: str, watcher: Watcher) -> Callable[[Callable[..., Any], Any, Any], Any]:
+    """What a call within another does, where the native part does not do it."""
+    import torch
+
+    is_grad_enabled = torch.is_grad_enabled
+    begin, end, _, _ = _marks.functions()
+    encoded = name.encode(errors="replace")
+
+    def on_gradient(_gradients: Any) -> None:
+        if watcher.is_active:
+            arrive(name)
+
+    def inner(target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         needs_gradients = is_grad_enabled()
         if needs_gradients:
             around = _enter(args, on_gradient)
@@ -88,27 +107,41 @@ def watch_calls(module: Any, name: str, watcher: Watcher) -> None:
             _mark(output, on_gradient)
         return output
 
-    module.__dict__[_SLOT] = in_slot = _Call(call)
-    in_slot.before = before
+    return inner
 
 
 def _outermost(call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     suspended = suspend_backward()
     _marks.scope_begin("forward" if suspended is None else "recompute")
-    place.in_call = True
-    _mark((args, kwargs), None)
-    made_before = len(place.marked)
+    began = _enter_pass((args, kwargs))
+    has_nodes = False
     try:
         output = call(*args, **kwargs)
-        needs_loss = suspended is None and len(place.marked) > made_before
     finally:
-        place.in_call = False
-        place.marked.clear()
+        has_nodes = _leave_pass(began)
         _marks.scope_end()
         resume_backward(suspended)
-    if needs_loss:  # what is made of the output until backward begins
+    if suspended is None and has_nodes:  # what is made of the output until backward begins
         _marks.trail("forward", "loss")
     return output
+
+
+def _enter_pass(arguments: Any) -> int:
+    place.in_call = True
+    if Engine.native is not None:
+        return Engine.native.enter_pass()  # type: ignore[no-any-return]
+    _mark(arguments, None)
+    return len(place.marked)
+
+
+def _leave_pass(began: int) -> bool:
+    """Whether the pass has made nodes, so that something can be computed from its output until backward begins."""
+    place.in_call = False
+    if Engine.native is not None:
+        return bool(Engine.native.leave_pass(began))
+    has_nodes = len(place.marked) > began
+    place.marked.clear()
+    return has_nodes
 
 
 def _enter(args: Any, on_gradient: OnGradient) -> OnGradient:

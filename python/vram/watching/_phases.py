@@ -12,6 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from vram import _marks
+from vram.watching._native import Native
+
+
+class Engine:
+    """Who follows backward: the native part, or None for the functions below. Changes only while nothing is watched."""
+
+    native: Native | None = None
 
 
 @dataclass
@@ -57,19 +64,29 @@ def _autograd() -> Any:
     return torch.autograd
 
 
-def suspend_backward() -> str | None:
+def backward_began() -> None:
+    """The native part has begun the scope of backward on a thread of PyTorch's, where nothing else ends this."""
+    _autograd().variable.Variable._execution_engine.queue_callback(suspend_backward)
+
+
+def suspend_backward() -> Any:
     """Something else begins on this thread, within backward. Answers what resume_backward() needs."""
+    if Engine.native is not None:
+        return Engine.native.suspend()
     name = place.backward
     _end_backward()
     return name
 
 
-def resume_backward(name: str | None) -> None:
+def resume_backward(before: Any) -> None:
+    if Engine.native is not None:
+        Engine.native.resume(before)
+        return
     _end_backward()
-    if name is not None:
+    if before is not None:
         _marks.scope_begin("backward")
-        _marks.scope_begin(name)
-        place.backward = name
+        _marks.scope_begin(before)
+        place.backward = before
 
 
 def run_backward(run: Callable[..., Any], roots: Any, *args: Any, **kwargs: Any) -> Any:
@@ -77,22 +94,38 @@ def run_backward(run: Callable[..., Any], roots: Any, *args: Any, **kwargs: Any)
     if not _marks.is_recording():
         return run(roots, *args, **kwargs)
     _marks.end_trail()
-    handles = [node.register_prehook(_arrive_at_loss) for node in map(_node, roots) if node is not None]
+    native = Engine.native
+    handles = [node.register_prehook(_arrive_at_loss) for node in map(_node, roots) if _needs_hook(node, native)]
     outer = suspend_backward()
-    place.runs += 1
+    _count_run(native, 1)
     try:
         return run(roots, *args, **kwargs)
     finally:
-        place.runs -= 1
+        _count_run(native, -1)
         resume_backward(outer)
         for handle in handles:
             handle.remove()
+
+
+def _count_run(native: Native | None, more: int) -> None:
+    if native is None:
+        place.runs += more
+    elif more > 0:
+        native.begin_run()
+    else:
+        native.end_run()
 
 
 def _node(root: Any) -> Any:
     return root.grad_fn if hasattr(root, "grad_fn") else root.node
 
 
+def _needs_hook(node: Any, native: Native | None) -> bool:
+    return node is not None and (native is None or not native.knows(node._sequence_nr()))
+
+
 def _arrive_at_loss(_gradients: Any) -> None:
-    if place.backward is None:  # else a module made the loss, and its own hook came first
+    if Engine.native is not None:
+        Engine.native.arrive_at_loss()
+    elif place.backward is None:  # else a module made the loss, and its own hook came first
         arrive("loss")

@@ -9,8 +9,9 @@ import functools
 import threading
 from typing import Any, Callable
 
-from vram.watching._calls import unwatch
-from vram.watching._phases import run_backward
+from vram.watching._calls import Call, unwatch
+from vram.watching._native import native
+from vram.watching._phases import Engine, backward_began, run_backward
 
 _lock = threading.Lock()
 _watches = 0
@@ -51,13 +52,22 @@ def enter() -> None:
     with _lock:
         _watches += 1
         if _watches == 1:
+            Engine.native = native(Call)
+            if Engine.native is not None:
+                Engine.native.start(backward_began)
             _replace(torch.autograd, "_engine_run_backward", _engine)
             _replace(torch.nn.Module, "_replicate_for_data_parallel", _replicate)
 
 
-def leave() -> None:
+def leave(names: list[str]) -> None:
+    """One watch ends; `names` are those of its modules."""
     global _watches
     with _lock:
         _watches -= 1
+        if Engine.native is not None:
+            for name in names:
+                Engine.native.end(name.encode(errors="replace"))
+            if not _watches:
+                Engine.native.stop()
         while not _watches and _put_back:
             _put_back.pop()()

@@ -42,9 +42,10 @@ class Watch:
         self._find_parameters()
         self._optimizers = [WatchedOptimizer(o, self._name_of, self._rename_moved) for o in optimizers]
         self._handles = [] if self._optimizers else self._name_gradients_as_they_come()
-        self._modules = [weakref.ref(module) for module in self._watch_modules(model, depth)]
         _process.enter()
-        self._leave = weakref.finalize(model, _process.leave)
+        watched = self._watch_modules(model, depth)
+        self._modules = [weakref.ref(module) for module in watched.values()]
+        self._leave = weakref.finalize(model, _process.leave, [name or root_name(model) for name in watched])
         self._leave.atexit = False
         if _marks.is_recording():
             self._name_all()
@@ -87,14 +88,13 @@ class Watch:
     ) -> None:
         self.stop()
 
-    def _watch_modules(self, model: Any, depth: int | None) -> list[Any]:
-        watched, names = [], set()
+    def _watch_modules(self, model: Any, depth: int | None) -> dict[str, Any]:
+        watched: dict[str, Any] = {}
         for name, module in named_modules(model, self._name):
             is_deeper = depth is not None and len(name.split(".")) > depth
-            if name not in names and not is_deeper:  # a name again: what a wrapper holds
-                names.add(name)
+            if name not in watched and not is_deeper:  # a name again: what a wrapper holds
                 watch_calls(module, name or root_name(model), self)
-                watched.append(module)
+                watched[name] = module
         return watched
 
     def prepare(self, args: Any, kwargs: Any) -> None:
