@@ -55,8 +55,7 @@ inline void check_trace(const Trace& trace) {
     VRAM_CHECK(figure.name < trace.tables.strings.size());
   }
   for (const Mark& mark : trace.marks) {
-    VRAM_CHECK(mark.name < trace.tables.strings.size() &&
-               mark.group < trace.tables.strings.size());
+    VRAM_CHECK(mark.name < trace.tables.strings.size() && mark.group < trace.tables.strings.size());
     VRAM_CHECK(mark.duration_ns >= 0 && static_cast<uint8_t>(mark.kind) < kMarkKinds);
   }
   check_tables(trace.tables);

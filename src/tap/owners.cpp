@@ -16,13 +16,13 @@ constexpr int kMaxOwners = 64;
 constexpr int kMaxDevices = 16;
 constexpr size_t kMaxName = 128;
 
-struct Library {
+struct OwnerLibrary {
   std::atomic<const void*> base;  // where it is loaded; nullptr: none
   char figure[kMaxName];
 };
 
-pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // of the table of libraries
-Library libraries[kMaxOwners];
+pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;  // of the table of libraries
+OwnerLibrary libraries[kMaxOwners];
 std::array<std::array<std::atomic<uint64_t>, kMaxDevices>, kMaxOwners> sums{};
 
 bool begins(const char* text, const char* with) {
@@ -34,7 +34,7 @@ bool is_of_allocators(const char* name) {
   return begins(name, "libc10_") || begins(name, "libcudart") || begins(name, "libvram");
 }
 
-void name_figure(const char* path, Library& library) {
+void name_figure(const char* path, OwnerLibrary& library) {
   const char* const slash = path == nullptr ? nullptr : std::strrchr(path, '/');
   const char* const name = slash != nullptr ? slash + 1 : path != nullptr ? path : "";
   if (is_of_allocators(name)) {
@@ -50,7 +50,7 @@ void name_figure(const char* path, Library& library) {
 Owner owner_of(const void* code) {
   Dl_info found{};
   if (code == nullptr || dladdr(code, &found) == 0) return kNoOwner;
-  (void)pthread_mutex_lock(&lock);
+  (void)pthread_mutex_lock(&libraries_lock);
   Owner owner = kNoOwner;
   for (int i = 0; i < kMaxOwners && owner == kNoOwner; ++i) {
     if (libraries[i].base == nullptr) {
@@ -59,7 +59,7 @@ Owner owner_of(const void* code) {
     }
     if (libraries[i].base == found.dli_fbase) owner = i;
   }
-  (void)pthread_mutex_unlock(&lock);
+  (void)pthread_mutex_unlock(&libraries_lock);
   return owner;
 }
 

@@ -33,4 +33,7 @@ inline constexpr std::string_view kPinnedActive = "host.pinned_active_bytes";
 // "growth.NCCL communicator of default_pg".
 inline constexpr std::string_view kGrowth = "growth.";
 
+// What NCCL itself counts of the communicator of a group: "nccl.default_pg".
+inline constexpr std::string_view kNccl = "nccl.";
+
 }  // namespace vram::trace::figures

@@ -15,7 +15,7 @@ from torch.distributed._functional_collectives import all_reduce as functional_a
 
 import vram
 from vram._library import library
-from vram._prototypes import EVENT_ALLOC, Event
+from vram._prototypes import EVENT_ALLOC, EVENT_FREE, Event
 
 folder, rank, port = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2")
@@ -32,11 +32,12 @@ def step() -> None:
 
 
 with vram.record(folder / "run.vtrace") as recording:
-    # Something of a device, so that there is a device to report.
-    event = Event(kind=EVENT_ALLOC, device=0, address=1 << 21, size_bytes=512)
-    library().vram_record_event(ctypes.byref(event))
     for _ in range(5):
         vram.step()
+        # Something of a device, so that there is a device to report.
+        for kind in (EVENT_ALLOC, EVENT_FREE):
+            event = Event(kind=kind, device=0, address=1 << 21, size_bytes=512)
+            library().vram_record_event(ctypes.byref(event))
         step()
     vram.step()
     gathered = [torch.empty(10) for _ in range(2)]

@@ -75,7 +75,7 @@ def test_scopes_and_steps(injection: Path, tmp_path: Path) -> None:
 def test_watched_modules(injection: Path, tmp_path: Path) -> None:
     received = run(WATCHED, tmp_path / "log", NVTX_INJECTION64_PATH=str(injection))
     names = [line.split()[1] for line in received if line.startswith("push ")]
-    assert names[:3] == ["forward", "0", "1"]
+    assert names[:4] == ["forward", "Sequential", "0", "1"]
     assert sum(line.startswith("push ") for line in received) == sum(line.startswith("pop ") for line in received)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from vram._library import library, sized
 from vram._prototypes import MARK_COLLECTIVE, Mark
-from vram.recording import _growth
+from vram.recording import _growth, _nccl
 
 # PyTorch's names in Python, by those of the operators.
 _NAMES = {
@@ -80,10 +80,13 @@ def _marked(operator: Any, after: Any, name: bytes, torch: Any) -> Callable[...,
 
     def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         began_ns = time.perf_counter_ns()
-        group, backend = groups.of(args)
+        group, process_group, is_nccl = groups.of(args)
         device = next((tensor.device for tensor in _tensors(args, tensor_type)), None)
-        with _growth.measured(f"NCCL, group {group.decode()}", name, device if backend == "nccl" else None):
+        measured = device if is_nccl else None
+        with _growth.measured(f"NCCL, group {group.decode()}", name, measured) as is_measured:
             result = operator.redispatch(keyset & after, *args, **kwargs)
+        if is_measured:
+            _nccl.record(group.decode(), process_group, device)
         size = max(sum(tensor.nbytes for tensor in _tensors([arg], tensor_type)) for arg in args)
         mark = sized(
             Mark,
@@ -114,11 +117,12 @@ class _Groups:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
 
-    def of(self, args: Any) -> tuple[bytes, str]:
+    def of(self, args: Any) -> tuple[bytes, Any, bool]:
+        """Return the group's name, the group, and whether it uses NCCL."""
         for arg in args:
             if isinstance(arg, self._torch.ScriptObject) and "ProcessGroup" in str(arg._type()):
                 group = self._torch._C._distributed_c10d.ProcessGroup.unbox(arg)
                 described = getattr(group, "group_desc", "")
                 name = group.group_name if described in ("", "undefined") else described
-                return str(name).encode(errors="replace"), str(group.name()).lower()
-        return b"", ""
+                return str(name).encode(errors="replace"), group, "nccl" in str(group.name()).lower()
+        return b"", None, False

@@ -33,8 +33,8 @@ def reset() -> None:
 
 
 @contextlib.contextmanager
-def measured(name: str, kind: bytes, device: Any) -> Iterator[None]:
-    """Record by how much memory grows inside, in the first calls of this kind.
+def measured(name: str, kind: bytes, device: Any) -> Iterator[bool]:
+    """Record by how much memory grows inside, in the first calls of this kind. Gives whether this call is measured.
 
     Args:
         name: What the memory is for; calls of one name are added up.
@@ -42,10 +42,10 @@ def measured(name: str, kind: bytes, device: Any) -> Iterator[None]:
         device: A torch.device; one that is not a CUDA device, or None, is not measured.
     """
     if device is None or device.type != "cuda" or not _is_due((name, kind, device.index)):
-        yield
+        yield False
         return
     before = outside_bytes(device.index)
-    yield
+    yield True
     add(name, device.index, before)
 
 

@@ -100,6 +100,12 @@ struct Sample {
     if (found == values.end() || found->second == figures::kUnknown) return std::nullopt;
     return found->second;
   }
+  // Growth during collectives of a group whose communicator NCCL counts itself.
+  [[nodiscard]] bool is_counted_by_nccl(std::string_view name) const {
+    constexpr std::string_view kGroup = "growth.NCCL, group ";
+    return name.starts_with(kGroup) &&
+           values.contains(std::string(figures::kNccl).append(name.substr(kGroup.size())));
+  }
   // Those whose name begins so, largest first.
   [[nodiscard]] std::vector<std::pair<std::string_view, uint64_t>> all_of(
       std::string_view prefix) const {
@@ -107,7 +113,7 @@ struct Sample {
     for (auto at = values.lower_bound(prefix); at != values.end(); ++at) {
       if (!at->first.starts_with(prefix)) break;
       if (at->first != figures::kCallsObserved && at->second != figures::kUnknown &&
-          at->second != 0)
+          at->second != 0 && !is_counted_by_nccl(at->first))
         all.emplace_back(at->first.substr(prefix.size()), at->second);
     }
     std::ranges::stable_sort(all, std::ranges::greater(),
@@ -195,8 +201,8 @@ void add_named(const Sample& sample, std::string_view prefix, RestKind kind, std
 void add_context(const Sample& first, const Sample& chosen, Table& table) {
   const auto own = own_bytes(first);
   const uint64_t known = first.reading.reserved_bytes + first.sum_of(figures::kLibrary) +
-                         first.sum_of(figures::kGrowth) + first.counted_by_driver() +
-                         first.other_mallocs();
+                         first.sum_of(figures::kGrowth) + first.sum_of(figures::kNccl) +
+                         first.counted_by_driver() + first.other_mallocs();
   if (!own || *own < known) return table.lacks("the CUDA context");
   if (chosen.find(figures::kUsedBefore)) {
     table.add(RestKind::kContext, "CUDA context", *own - known,
@@ -224,6 +230,7 @@ void add_outside(const Sample& first, const Sample& chosen, uint64_t own, Table&
     table.add(RestKind::kLibrary, "cudaMalloc of others than the allocator", bytes,
               "calls of the shared runtime");
   if (!are_calls_observed) {
+    add_named(chosen, figures::kNccl, RestKind::kLibrary, "NCCL's own count", table);
     add_named(chosen, figures::kGrowth, RestKind::kGrowth, "measured before and after", table);
     table.lacks("what each library allocates (recorded by `vram run --record`)");
   }

@@ -124,6 +124,21 @@ TEST_F(RestOfDevice, WithoutTheCallsWhatWasLoadedLaterIsUnnamed) {
   EXPECT_THAT(found->not_observed, ::testing::Not(::testing::Contains("other processes")));
 }
 
+TEST_F(RestOfDevice, NcclsOwnCountReplacesTheGrowthOfItsGroup) {
+  figure(kSecond, figures::kUsedBefore, 0);
+  figure(kSecond, figures::kUsed, 400);
+  segment(kSecond + 1, 100, trace::EventKind::kSegmentAlloc);
+  figure(2 * kSecond, "growth.NCCL, group tp", 90);
+  figure(2 * kSecond, "growth.NCCL, group dp", 50);
+  figure(2 * kSecond, "nccl.tp", 80);
+  figure(3 * kSecond, figures::kUsed, 650);
+  const auto found = rest();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(bytes_of(*found, RestKind::kLibrary), 80);
+  EXPECT_EQ(bytes_of(*found, RestKind::kGrowth), 50);
+  EXPECT_EQ(found->unnamed_bytes, 650 - 400 - 100 - 80 - 50);
+}
+
 TEST_F(RestOfDevice, AnUnknownShareIsNotGuessed) {
   figure(2 * kSecond, figures::kUsed, 5'000);
   segment(kSecond, 100, trace::EventKind::kSegmentAlloc);

@@ -212,7 +212,7 @@ void DeviceTimeline::draw_marks() {
   }
 }
 
-// What the driver reported, beside what the allocator took.
+// What the driver reported, to compare with what the allocator took.
 void DeviceTimeline::draw_device_used() {
   if (view_.report.is_host) return;
   Id track = 0;

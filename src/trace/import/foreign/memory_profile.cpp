@@ -18,10 +18,10 @@ namespace vram::trace {
 namespace {
 
 // The tool itself keeps a thousand changes; real ones have a few MiB.
-constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
-constexpr uint64_t kMaxBlocks = uint64_t{1} << 20;
-constexpr uint64_t kMaxTotal = uint64_t{1} << 62;
-constexpr uint64_t kFirstAddress = uint64_t{1} << 40;
+constexpr uint64_t kMaxMemoryProfileBytes = uint64_t{64} << 20;
+constexpr uint64_t kMaxListedBlocks = uint64_t{1} << 20;
+constexpr uint64_t kMaxProfileTotal = uint64_t{1} << 62;
+constexpr uint64_t kProfileAddress = uint64_t{1} << 40;
 
 const Json& member(const Json& object, std::string_view name) {
   static const Json kNone;
@@ -87,7 +87,7 @@ Result<> ProfileReader::add_blocks(const Json& activity, int64_t count, DeviceTr
   const int64_t requested = number_in(activity, "requestedBytes");
   const int64_t allocated = std::max(number_in(activity, "allocationBytes"), requested);
   if (allocated < 0 || requested < 0 ||
-      static_cast<uint64_t>(allocated) > (kMaxTotal - total_) / static_cast<uint64_t>(count))
+      static_cast<uint64_t>(allocated) > (kMaxProfileTotal - total_) / static_cast<uint64_t>(count))
     return fail(Code::kBadInput, "expected sizes that add up to less than 4 EiB, found {} bytes",
                 allocated);
   if (allocated == 0) return {};
@@ -95,7 +95,7 @@ Result<> ProfileReader::add_blocks(const Json& activity, int64_t count, DeviceTr
   block.state = BlockState::kAllocated;
   block.size_bytes = static_cast<uint64_t>(allocated);
   block.requested_bytes = static_cast<uint64_t>(requested);
-  if (static_cast<uint64_t>(count) > kMaxBlocks - std::min(blocks_, kMaxBlocks)) {
+  if (static_cast<uint64_t>(count) > kMaxListedBlocks - std::min(blocks_, kMaxListedBlocks)) {
     ++merged_;
     block.size_bytes *= static_cast<uint64_t>(count);
     block.requested_bytes *= static_cast<uint64_t>(count);
@@ -127,7 +127,7 @@ Result<> ProfileReader::add_allocator(const std::string& name, const Json& profi
   };
   while (std::ranges::any_of(trace_.devices, is_same)) ++device.ordinal;
   device.has_end_state = true;
-  device.segments.emplace_back().address = kFirstAddress;
+  device.segments.emplace_back().address = kProfileAddress;
   if (active.is_array()) {
     for (const Json& entry : active) {
       const int64_t change = number_in(entry, "snapshotIndex");
@@ -169,7 +169,7 @@ void ProfileReader::finish() {
 
 Result<Trace> import_memory_profile(ByteSource& source, const OpenOptions& options) {
   VRAM_TRY_ASSIGN(const std::string bytes,
-                  read_all(source, options, kMaxBytes, "a memory profile"));
+                  read_all(source, options, kMaxMemoryProfileBytes, "a memory profile"));
   const Json document = Json::parse(bytes, nullptr, false);
   const Json& allocators = member(document, "memoryProfilePerAllocator");
   if (!allocators.is_object())

@@ -20,10 +20,10 @@ namespace {
 
 using protozero::pbf_reader;
 
-constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxXSpaceBytes = uint64_t{1} << 30;
 constexpr uint64_t kMaxBlockBytes = uint64_t{1} << 48;
 
-namespace field {
+namespace xplane_field {
 constexpr uint32_t kPlane = 1;      // of XSpace
 constexpr uint32_t kPlaneName = 2;  // of XPlane
 constexpr uint32_t kLine = 3;
@@ -44,26 +44,26 @@ constexpr uint32_t kStatUnsigned = 3;
 constexpr uint32_t kStatSigned = 4;
 constexpr uint32_t kStatText = 5;
 constexpr uint32_t kStatReference = 7;  // the number of a name
-}  // namespace field
+}  // namespace xplane_field
 
-using Names = std::unordered_map<uint64_t, std::string_view>;
+using XNames = std::unordered_map<uint64_t, std::string_view>;
 
-std::string_view name_in(const Names& names, uint64_t number) {
+std::string_view xname_in(const XNames& names, uint64_t number) {
   const auto found = names.find(number);
   return found == names.end() ? std::string_view() : found->second;
 }
 
 // An entry of a map from numbers to messages with a name.
-void read_name(pbf_reader entry, Names& names) {
+void read_xname(pbf_reader entry, XNames& names) {
   uint64_t key = 0;
   std::string_view name;
   while (entry.next()) {
-    if (has_number(entry, field::kKey)) {
+    if (has_number(entry, xplane_field::kKey)) {
       key = entry.get_uint64();
-    } else if (has_bytes(entry, field::kValue)) {
+    } else if (has_bytes(entry, xplane_field::kValue)) {
       pbf_reader value = entry.get_message();
       while (value.next()) {
-        if (has_bytes(value, field::kMetadataName))
+        if (has_bytes(value, xplane_field::kMetadataName))
           name = text_of(value);
         else
           value.skip();
@@ -75,26 +75,26 @@ void read_name(pbf_reader entry, Names& names) {
   names.try_emplace(key, name);
 }
 
-struct Plane {
+struct XPlane {
   std::string_view name;
-  Names events;
-  Names stats;
+  XNames events;
+  XNames stats;
   std::vector<std::string_view> lines;      // messages
   std::vector<std::string_view> own_stats;  // messages
 };
 
-Plane read_plane(pbf_reader message) {
-  Plane plane;
+XPlane read_xplane(pbf_reader message) {
+  XPlane plane;
   while (message.next()) {
-    if (has_bytes(message, field::kPlaneName))
+    if (has_bytes(message, xplane_field::kPlaneName))
       plane.name = text_of(message);
-    else if (has_bytes(message, field::kLine))
+    else if (has_bytes(message, xplane_field::kLine))
       plane.lines.push_back(text_of(message));
-    else if (has_bytes(message, field::kEventMetadata))
-      read_name(message.get_message(), plane.events);
-    else if (has_bytes(message, field::kStatMetadata))
-      read_name(message.get_message(), plane.stats);
-    else if (has_bytes(message, field::kPlaneStat))
+    else if (has_bytes(message, xplane_field::kEventMetadata))
+      read_xname(message.get_message(), plane.events);
+    else if (has_bytes(message, xplane_field::kStatMetadata))
+      read_xname(message.get_message(), plane.stats);
+    else if (has_bytes(message, xplane_field::kPlaneStat))
       plane.own_stats.push_back(text_of(message));
     else
       message.skip();
@@ -103,23 +103,24 @@ Plane read_plane(pbf_reader message) {
 }
 
 // A statistic of an event: a number or a text.
-struct Stat {
+struct XStat {
   std::string_view name;
   std::optional<uint64_t> number;
   std::string_view text;
 };
 
-Stat read_stat(pbf_reader message, const Names& names) {
-  Stat stat;
+XStat read_xstat(pbf_reader message, const XNames& names) {
+  XStat stat;
   while (message.next()) {
-    if (has_number(message, field::kStatName))
-      stat.name = name_in(names, message.get_uint64());
-    else if (has_number(message, field::kStatUnsigned) || has_number(message, field::kStatSigned))
+    if (has_number(message, xplane_field::kStatName))
+      stat.name = xname_in(names, message.get_uint64());
+    else if (has_number(message, xplane_field::kStatUnsigned) ||
+             has_number(message, xplane_field::kStatSigned))
       stat.number = message.get_uint64();
-    else if (has_bytes(message, field::kStatText))
+    else if (has_bytes(message, xplane_field::kStatText))
       stat.text = text_of(message);
-    else if (has_number(message, field::kStatReference))
-      stat.text = name_in(names, message.get_uint64());
+    else if (has_number(message, xplane_field::kStatReference))
+      stat.text = xname_in(names, message.get_uint64());
     else
       message.skip();
   }
@@ -143,10 +144,10 @@ class XSpaceReader {
     std::string_view name;
     uint64_t offset_ps = 0;
     uint64_t duration_ps = 0;
-    std::vector<Stat> stats;
+    std::vector<XStat> stats;
   };
-  [[nodiscard]] static EventFields read_event(pbf_reader message, const Plane& plane);
-  void read_line(pbf_reader message, const Plane& plane);
+  [[nodiscard]] static EventFields read_event(pbf_reader message, const XPlane& plane);
+  void read_line(pbf_reader message, const XPlane& plane);
   void add_change(const EventFields& event, int64_t line_ns);
   void add_step(const EventFields& event, int64_t line_ns);
   [[nodiscard]] StackId stack_of(std::string_view op, std::string_view region,
@@ -162,30 +163,30 @@ class XSpaceReader {
   uint64_t without_use_ = 0;
 };
 
-XSpaceReader::EventFields XSpaceReader::read_event(pbf_reader message, const Plane& plane) {
+XSpaceReader::EventFields XSpaceReader::read_event(pbf_reader message, const XPlane& plane) {
   EventFields event;
   while (message.next()) {
-    if (has_number(message, field::kEventName))
-      event.name = name_in(plane.events, message.get_uint64());
-    else if (has_number(message, field::kEventOffset))
+    if (has_number(message, xplane_field::kEventName))
+      event.name = xname_in(plane.events, message.get_uint64());
+    else if (has_number(message, xplane_field::kEventOffset))
       event.offset_ps = message.get_uint64();
-    else if (has_number(message, field::kEventDuration))
+    else if (has_number(message, xplane_field::kEventDuration))
       event.duration_ps = message.get_uint64();
-    else if (has_bytes(message, field::kEventStat))
-      event.stats.push_back(read_stat(message.get_message(), plane.stats));
+    else if (has_bytes(message, xplane_field::kEventStat))
+      event.stats.push_back(read_xstat(message.get_message(), plane.stats));
     else
       message.skip();
   }
   return event;
 }
 
-void XSpaceReader::read_line(pbf_reader message, const Plane& plane) {
+void XSpaceReader::read_line(pbf_reader message, const XPlane& plane) {
   int64_t line_ns = 0;
   std::vector<std::string_view> events;
   while (message.next()) {
-    if (has_number(message, field::kLineTime))
+    if (has_number(message, xplane_field::kLineTime))
       line_ns = message.get_int64();
-    else if (has_bytes(message, field::kEvent))
+    else if (has_bytes(message, xplane_field::kEvent))
       events.push_back(text_of(message));
     else
       message.skip();
@@ -222,7 +223,7 @@ void XSpaceReader::add_change(const EventFields& event, int64_t line_ns) {
   std::string_view op;
   std::string_view region;
   std::string_view shape;
-  for (const Stat& stat : event.stats) {
+  for (const XStat& stat : event.stats) {
     if (stat.name == "addr") change.address = stat.number.value_or(0);
     if (stat.name == "requested_bytes") change.requested_bytes = stat.number.value_or(0);
     if (stat.name == "allocation_bytes") change.block_bytes = stat.number.value_or(0);
@@ -244,7 +245,7 @@ void XSpaceReader::add_change(const EventFields& event, int64_t line_ns) {
 
 // tf.profiler.experimental.Trace("train", step_num=3), jax.profiler.StepTraceAnnotation.
 void XSpaceReader::add_step(const EventFields& event, int64_t line_ns) {
-  const auto number = std::ranges::find(event.stats, "step_num", &Stat::name);
+  const auto number = std::ranges::find(event.stats, "step_num", &XStat::name);
   if (number == event.stats.end() || !number->number || event.duration_ps == 0) return;
   const uint64_t end_ps =
       event.offset_ps + std::min(event.duration_ps, UINT64_MAX - event.offset_ps);
@@ -259,15 +260,15 @@ void XSpaceReader::add_step(const EventFields& event, int64_t line_ns) {
 void XSpaceReader::read(std::string_view bytes) {
   pbf_reader space(bytes.data(), bytes.size());
   while (space.next()) {
-    if (!has_bytes(space, field::kPlane)) {
+    if (!has_bytes(space, xplane_field::kPlane)) {
       space.skip();
       continue;
     }
-    const Plane plane = read_plane(space.get_message());
+    const XPlane plane = read_xplane(space.get_message());
     for (const std::string_view line : plane.lines)
       read_line(pbf_reader(line.data(), line.size()), plane);
     for (const std::string_view own : plane.own_stats) {
-      const Stat stat = read_stat(pbf_reader(own.data(), own.size()), plane.stats);
+      const XStat stat = read_xstat(pbf_reader(own.data(), own.size()), plane.stats);
       if (stat.name == "profile_start_time")
         start_ns_ = static_cast<int64_t>(stat.number.value_or(0));
     }
@@ -312,7 +313,7 @@ Result<> XSpaceReader::finish() {
 }  // namespace
 
 Result<Trace> import_xspace(ByteSource& source, const OpenOptions& options) {
-  VRAM_TRY_ASSIGN(const std::string bytes, read_all(source, options, kMaxBytes, "a profile"));
+  VRAM_TRY_ASSIGN(const std::string bytes, read_all(source, options, kMaxXSpaceBytes, "a profile"));
   if (source.is_truncated())
     return fail(Code::kBadInput, "the profile is truncated: its names come last");
   Trace trace;
