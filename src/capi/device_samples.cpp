@@ -14,7 +14,6 @@
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
-#include <set>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
@@ -170,18 +169,19 @@ void DeviceSamples::Shared::run() {
 }
 
 void DeviceSamples::Shared::take_samples(const gpu::nvml::Nvml& nvml) {
-  std::set<std::string> used;
+  bool has_context = false;
   const int count = driver.find() ? driver.device_count() : 0;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     const std::string uuid = driver.uuid(ordinal);
     const auto place = places.find(uuid);
     if (place == places.end() || !driver.has_context(ordinal)) continue;
-    used.insert(uuid);
+    has_context = true;
     const gpu::DeviceSample sample = nvml.sample(place->second);
     if (sample.memory.used_bytes) record(ordinal, uuid, sample);
   }
+  // Once the process has chosen its devices, the others are of no interest.
+  if (has_context) return;
   for (const auto& [uuid, place] : places) {
-    if (used.contains(uuid)) continue;
     if (const auto bytes = nvml.sample(place).memory.used_bytes) before[uuid] = *bytes;
   }
 }

@@ -83,6 +83,13 @@ const Reading& choose(const std::vector<Reading>& readings) {
   });
 }
 
+// The first one at which the process used the device: a context that is being created is smaller.
+const Reading& first_in_use(const std::vector<Reading>& readings) {
+  const auto found =
+      std::ranges::find_if(readings, [](const Reading& each) { return each.reserved_bytes > 0; });
+  return found == readings.end() ? readings.front() : *found;
+}
+
 // A reading, with all figures as they were then.
 struct Sample {
   Reading reading;
@@ -255,7 +262,7 @@ std::optional<Rest> find_rest(const trace::Trace& trace, const trace::DeviceTrac
                               const EventClock& clock, uint64_t initial_bytes) {
   const std::vector<Reading> readings = find_readings(trace, device, initial_bytes);
   if (readings.empty() || clock.kind() != Clock::kTime) return std::nullopt;
-  const Sample first(trace, device, readings.front());
+  const Sample first(trace, device, first_in_use(readings));
   const Sample sample(trace, device, choose(readings));
   Rest rest;
   rest.time_ns = static_cast<int64_t>(static_cast<uint64_t>(sample.reading.time_ns) -

@@ -125,9 +125,9 @@ TEST_F(RestOfDevice, WithoutTheCallsWhatWasLoadedLaterIsUnnamed) {
 }
 
 TEST_F(RestOfDevice, NcclsOwnCountReplacesTheGrowthOfItsGroup) {
+  segment(kSecond - 1, 100, trace::EventKind::kSegmentAlloc);
   figure(kSecond, figures::kUsedBefore, 0);
   figure(kSecond, figures::kUsed, 400);
-  segment(kSecond + 1, 100, trace::EventKind::kSegmentAlloc);
   figure(2 * kSecond, "growth.NCCL, group tp", 90);
   figure(2 * kSecond, "growth.NCCL, group dp", 50);
   figure(2 * kSecond, "nccl.tp", 80);
@@ -136,7 +136,18 @@ TEST_F(RestOfDevice, NcclsOwnCountReplacesTheGrowthOfItsGroup) {
   ASSERT_TRUE(found);
   EXPECT_EQ(bytes_of(*found, RestKind::kLibrary), 80);
   EXPECT_EQ(bytes_of(*found, RestKind::kGrowth), 50);
-  EXPECT_EQ(found->unnamed_bytes, 650 - 400 - 100 - 80 - 50);
+  EXPECT_EQ(found->unnamed_bytes, 650 - 400 - 80 - 50);
+}
+
+// While the driver creates it, a context grows.
+TEST_F(RestOfDevice, TheContextIsThatOfTheFirstSampleInUse) {
+  figure(kSecond, figures::kUsedBefore, 0);
+  figure(kSecond, figures::kUsed, 10);
+  segment(kSecond + 1, 100, trace::EventKind::kSegmentAlloc);
+  figure(kSecond + 2, figures::kUsed, 500);
+  const auto found = rest();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(bytes_of(*found, RestKind::kContext), 400);
 }
 
 TEST_F(RestOfDevice, AnUnknownShareIsNotGuessed) {
