@@ -215,19 +215,30 @@ DeviceSamples& DeviceSamples::get() {
   return one;
 }
 
-void DeviceSamples::start() {
+std::shared_ptr<DeviceSamples::Shared> DeviceSamples::begin() {
   const std::lock_guard guard(lock_);
-  if (running_ != nullptr && running_->owner == getpid()) return;
+  if (running_ != nullptr && running_->owner == getpid()) return nullptr;
   // In a fork, the thread is the parent's, and so is what it may have locked.
   if (running_ != nullptr) (void)new std::shared_ptr<Shared>(std::move(running_));
   const auto shared = std::make_shared<Shared>(getpid());
   auto thread = DetachableThread::start_in_background([shared] { shared->run(); });
-  if (!thread) return;  // the recording is complete without samples
+  if (!thread) return nullptr;  // the recording is complete without samples
   shared->thread.emplace(*std::move(thread));
-  running_ = shared;
   seen_.store(0, std::memory_order_relaxed);
+  return running_ = shared;
+}
+
+void DeviceSamples::start() {
+  const auto shared = begin();
+  if (shared == nullptr) return;
   std::unique_lock first(shared->lock);
   (void)shared->changed.wait_for(first, kMaxWaitForFirst, [&] { return shared->has_first; });
+}
+
+std::shared_ptr<DeviceSamples::Shared> DeviceSamples::end() {
+  const std::lock_guard guard(lock_);
+  if (running_ == nullptr || running_->owner != getpid()) return nullptr;
+  return std::exchange(running_, nullptr);
 }
 
 void DeviceSamples::device_is_used(int device) {
@@ -242,9 +253,8 @@ void DeviceSamples::device_is_used(int device) {
 }
 
 void DeviceSamples::stop() {
-  const std::lock_guard guard(lock_);
-  if (running_ == nullptr || running_->owner != getpid()) return;
-  const auto shared = std::exchange(running_, nullptr);
+  const auto shared = end();
+  if (shared == nullptr) return;
   {
     const std::lock_guard ending(shared->lock);
     shared->is_ending = true;

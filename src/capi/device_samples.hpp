@@ -68,7 +68,11 @@ class DeviceSamples {
 
  private:
   struct Shared;
-  record::ForkLock lock_;
+  // Of the thread that begins or ends; nullptr: none does.
+  [[nodiscard]] std::shared_ptr<Shared> begin();
+  [[nodiscard]] std::shared_ptr<Shared> end();
+
+  record::ForkLock lock_;  // held for moments: a fork waits for it
   std::shared_ptr<Shared> running_;
   std::atomic<uint64_t> seen_{0};  // devices, as bits
 };
