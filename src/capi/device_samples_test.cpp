@@ -27,7 +27,10 @@ namespace figures = trace::figures;
 using gpu::testing::Environment;
 
 gpu::DeviceProcess process(uint32_t pid, std::optional<uint64_t> bytes) {
-  return {.pid = pid, .used_bytes = bytes};
+  gpu::DeviceProcess made;
+  made.pid = pid;
+  made.used_bytes = bytes;
+  return made;
 }
 
 TEST(ProcessShares, OthersAreKnownOnlyIfThisProcessIsListed) {

@@ -59,7 +59,7 @@ def test_every_collective_is_a_mark_with_its_bytes_and_group(recordings: list[Pa
         assert reduced["kind"] == "collective"
         assert reduced["duration_ns"] > 0
         assert totals["all_gather", "default_pg"]["bytes"] == 2 * 10 * 4
-        assert totals["broadcast", "default_pg"]["bytes"] == 12
+        assert totals["broadcast", "default_pg"]["bytes"] >= 12  # and those of DistributedDataParallel
         assert totals["all_reduce", "pair"]["bytes"] == 40
         name = "recv" if rank else "send"
         assert totals[name, "default_pg"]["bytes"] == 44

@@ -29,6 +29,7 @@ class Event(ctypes.Structure):
 def figure(name, value):
     vram.vram_record_figure(0, name, ctypes.c_uint64(value))
 
+assert ctypes.CDLL("libcuda.so.1").cuCtxSetCurrent(ctypes.c_void_p(1)) == 0
 vram.vram_record_start_as_told()
 vram.vram_record_claim()
 taken = cudart.take(40 * MIB)  # the allocator's segment
