@@ -33,9 +33,8 @@ class RestOfDevice : public ::testing::Test {
   }
   std::optional<Rest> rest(uint64_t initial_bytes = 0) {
     trace_.has_time = true;
-    trace::DeviceTrace device;
-    device.event_count = trace_.events.size();
-    trace_.devices = {device};
+    trace_.devices.clear();
+    trace_.devices.emplace_back().event_count = trace_.events.size();
     auto found =
         find_rest(trace_, trace_.devices[0], EventClock(trace_, trace_.devices[0]), initial_bytes);
     if (found) {

@@ -134,7 +134,7 @@ Result<> ProfileReader::add_allocator(const std::string& name, const Json& profi
       const Json* found =
           change >= 0 ? item(changes, change) : item(specials, number_in(entry, "specialIndex"));
       if (found != nullptr && change >= 0) found = &member(*found, "activityMetadata");
-      if (found == nullptr || !found->is_object()) {
+      if (!entry.is_object() || found == nullptr || !found->is_object()) {
         ++lost_;
         continue;
       }
