@@ -111,7 +111,7 @@ class Recording final : public RecordOutput {
   // An allocator's list of its memory, until the next event of the device.
   std::map<uint16_t, std::vector<Record>> held_;
   std::optional<uint64_t> open_step_;
-  std::vector<Record> open_scopes_;  // of all threads, in order
+  std::vector<Record> open_scopes_;                        // of all threads, in order
   std::map<std::pair<uint16_t, TextId>, Record> figures_;  // the last of each name
   int64_t last_ns_ = 0;
   bool is_last_an_event_ = false;
