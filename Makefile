@@ -14,7 +14,7 @@ GPU_PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python broken-venv demo build build-strict test test-deep test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
+.PHONY: help setup setup-build setup-python broken-venv demo build build-strict test test-deep test-gpu check docs-check actionlint docs requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
@@ -67,6 +67,9 @@ test-gpu: ## test on an NVIDIA GPU, against the vram and the PyTorch that python
 
 check: setup ## run the fast static checks: format, layers, sizes, links, paths, symbols, words, figures, alert rules, Python
 	@$(VENV)/python tools/test.py check
+
+docs: build setup-python ## build the documentation site in build/site, English and Chinese; dead links fail
+	@$(PYTHON) tools/site/build.py
 
 docs-check: .venv/ready ## check the links, paths, symbols and words of the Markdown files
 	@$(VENV)/python tools/check_links.py

@@ -44,7 +44,7 @@ void before_cuda_is_there_it_waits_for_it() {
   CHECK(was_called("claim"));
   CHECK(count("init 2") == 1);
   current().allocate(100).clear();
-  CHECK(take_events().size() == 3);
+  CHECK(take_events().size() == 2);
   untap();
   vram().is_recording = false;
 }
@@ -87,6 +87,27 @@ void each_action_is_its_event() {
     CHECK(reinterpret_cast<uintptr_t>(events[i].stream) == 70 + i);
   }
   untap();
+}
+
+void a_free_that_completes_at_once_is_one_event() {
+  CHECK(tap(0) == nullptr);
+  (void)take_events();
+  trace(Entry::FREE_REQUESTED, 1, 0x1000, 100, 7);
+  CHECK(take_events().empty());
+  trace(Entry::FREE_REQUESTED, 0, 0x2000, 200);  // of another device
+  trace(Entry::FREE_COMPLETED, 1, 0x1000, 100, 7);
+  auto events = take_events();
+  CHECK(events.size() == 1);
+  CHECK(is(events.at(0), VRAM_EVENT_FREE, 0x1000, 100) && events.at(0).device == 1);
+  trace(Entry::ALLOC, 0, 0x3000, 300);  // a stream uses the block: it completes later
+  events = take_events();
+  CHECK(events.size() == 2);
+  CHECK(is(events.at(0), VRAM_EVENT_FREE_REQUESTED, 0x2000, 200));
+  CHECK(is(events.at(1), VRAM_EVENT_ALLOC, 0x3000, 300));
+  trace(Entry::FREE_REQUESTED, 1, 0x4000, 400);
+  untap();  // which reports what waits
+  events = take_events();
+  CHECK(events.size() == 1 && is(events.at(0), VRAM_EVENT_FREE_REQUESTED, 0x4000, 400));
 }
 
 torch_cuda::SegmentInfo segment(int device, size_t address, bool is_expandable) {
@@ -190,7 +211,7 @@ void requests_have_their_stack_and_frees_none() {
   data.clear();
   current().raw_delete(raw);
   const auto events = take_events();
-  CHECK(events.size() == 7);
+  CHECK(events.size() == 5);
   CHECK(vram().stacks == before + 2);  // raw_alloc is one request, though it makes another
   CHECK(events[0].stack == before + 1 && events[1].stack == before + 2);
   for (size_t i = 2; i < events.size(); ++i) CHECK(events[i].stack == 0);
@@ -251,7 +272,7 @@ void threads_are_in_one_order() {
   for (std::thread& thread : threads) thread.join();
   (void)take_events();
   current().allocate(64).clear();
-  CHECK(take_events().size() == 3);
+  CHECK(take_events().size() == 2);
   untap();
 }
 
@@ -273,6 +294,7 @@ int main(int, char** arguments) {
   before_cuda_is_there_it_waits_for_it();
   nothing_is_said_while_nothing_is_recorded();
   each_action_is_its_event();
+  a_free_that_completes_at_once_is_one_event();
   what_is_there_is_said_first_and_once();
   what_is_held_at_the_end_is_said_last();
   settings_are_said_by_pytorchs_names();

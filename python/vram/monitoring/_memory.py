@@ -126,13 +126,18 @@ def memory() -> Memory:
     try:
         missing = ctypes.create_string_buffer(4096)
         library().vram_sampler_missing(sampler, missing, len(missing))
-        gpus = tuple(_gpu(sampler, index) for index in range(library().vram_sampler_device_count(sampler)))
+        gpus = tuple(read_gpu(sampler, index) for index in range(library().vram_sampler_device_count(sampler)))
         return Memory(gpus, _text(missing.value) or (None if gpus else tr("the driver lists none")))
     finally:
         library().vram_sampler_close(sampler)
 
 
-def _gpu(sampler: ctypes.c_void_p, index: int) -> Gpu:
+def read_gpu(sampler: ctypes.c_void_p, index: int) -> Gpu:
+    """Return a GPU and its processes by an open sampler.
+
+    Raises:
+        VramError: The sampler has no such GPU.
+    """
     info = sized(DeviceInfo)
     entries = (ProcessInfo * 1024)()  # more processes than one GPU can have
     count = ctypes.c_size_t(len(entries))

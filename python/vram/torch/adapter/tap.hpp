@@ -11,6 +11,9 @@
 // are in it already and are dropped, later ones follow it. kEnding looks again, so that readers can
 // check the recording; a device's events end at its part of the snapshot. Any thread may call
 // listen(), which init() does; start and stop must not be called at the same time.
+//
+// A free is two entries, FREE_REQUESTED and FREE_COMPLETED, which nearly always follow each other:
+// the tap waits with the first for the next entry of the device, and reports both as one event.
 #pragma once
 
 #include "existing_memory.hpp"
@@ -18,6 +21,7 @@
 #include "strict.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <mutex>
@@ -110,13 +114,35 @@ class Tap {
     if (self.state_ == State::kOff || vram_is_recording() == 0) return;
     vram_event event{};
     if (!translate(entry, event)) return;
-    if (self.state_ == State::kOn || self.should_record(event)) vram_record_event(&event);
+    if (self.state_ == State::kOn || self.should_record(event)) self.record(event);
+  }
+
+  // With the lock of the device's allocator.
+  void record(const vram_event& event) {
+    const auto device = static_cast<size_t>(event.device);
+    if (device >= requested_frees_.size()) return vram_record_event(&event);
+    vram_event& requested = requested_frees_[device];
+    if (requested.address != 0 && event.kind == VRAM_EVENT_FREE_COMPLETED &&
+        event.address == requested.address) {
+      requested.kind = VRAM_EVENT_FREE;
+      return record_requested(device);
+    }
+    record_requested(device);
+    if (event.kind != VRAM_EVENT_FREE_REQUESTED) return vram_record_event(&event);
+    requested = event;
+  }
+  void record_requested(size_t device) {
+    vram_event& requested = requested_frees_[device];
+    if (requested.address != 0) vram_record_event(&requested);
+    requested.address = 0;
   }
 
   // While the tap looks.
   bool should_record(const vram_event& event) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (event.kind == VRAM_EVENT_SNAPSHOT && looker_ == std::this_thread::get_id()) {
+      if (static_cast<size_t>(marks_) < requested_frees_.size())
+        record_requested(static_cast<size_t>(marks_));
       drop_of_device(marks_++);  // the entry itself names device 0 always; devices come in order
       return false;
     }
@@ -177,6 +203,8 @@ class Tap {
   std::atomic<bool> is_attached_{false};
   std::atomic<State> state_{State::kOff};
   std::mutex mutex_;  // of the three below, and of leaving kHolding and kOn
+  // Of each device, with its allocator's lock; address 0: none.
+  std::array<vram_event, 128> requested_frees_{};
   std::vector<vram_event> held_;
   int marks_ = 0;  // devices whose part of the snapshot is done
   std::thread::id looker_;
