@@ -40,6 +40,7 @@ ENGLISH = ("src/capi/", "src/pool/", "src/serve/", "src/history/")
 TABLES = (
     ("src/watch/figures/*.?pp", r'\.detail = \{(?:[^{}]|"[^"]*")*\}', r'\.(?:name|words) = "([^"]+)"'),
     ("deploy/rules.toml", r"(?m)^(?:summary|advice) = .*$", r'= "(.*)"$'),
+    ("python/vram/_startup/sitecustomize.py", r"(?m)^_[A-Z_]+ = \".*\"$", r'= "(.*)"$'),
 )
 HEADER = """\
 Texts of vram: messages, help, views, findings and alerts.
