@@ -41,6 +41,8 @@ def arguments() -> argparse.Namespace:
     predicted.add_argument("--precision", default="fp32")
     predicted.add_argument("--half", choices=["choose", "prove", "fresh"])
     predicted.add_argument("--only", nargs="*", default=[], help="names of families")
+    predicted.add_argument("--seconds", type=float, default=7200)
+    predicted.add_argument("--jobs", type=int, default=1)
     measured = commands.add_parser("measure")
     measured.add_argument("found", type=Path)
     measured.add_argument("out", type=Path)
@@ -92,18 +94,19 @@ def predict(wanted: argparse.Namespace) -> int:
     import families
 
     families.preload()
-    found: dict[str, Any] = {}
-    failed = 0
-    for family in families.FAMILIES:
-        if (wanted.half and family.half != wanted.half) or (wanted.only and family.name not in wanted.only):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "found.json"
-            task = functools.partial(predict_one, family, wanted.precision, wanted.gpu, out)
-            failed += run_forked(family.name, [(family.name, task)], 1, 600)
-            if out.exists():
-                found[family.name] = json.loads(out.read_text())
-                write(wanted.found, found)
+    chosen = [
+        family
+        for family in families.FAMILIES
+        if (not wanted.half or family.half == wanted.half) and (not wanted.only or family.name in wanted.only)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        outs = {family.name: Path(folder) / f"{family.name}.json" for family in chosen}
+        tasks = [
+            (family.name, functools.partial(predict_one, family, wanted.precision, wanted.gpu, outs[family.name]))
+            for family in chosen
+        ]
+        failed = run_forked("predictions", tasks, wanted.jobs, wanted.seconds)
+        write(wanted.found, {name: json.loads(out.read_text()) for name, out in outs.items() if out.exists()})
     return min(failed, 1)
 
 
@@ -115,14 +118,14 @@ def bisect(family: Any, row: dict[str, Any], out: Path, until: float) -> None:
     """Finds the largest batch that runs within the limit, in forks of this process; writes all trials after each."""
     import families
 
-    found: dict[int, Any] = {}
+    found: dict[str, Any] = {}
 
     def fits(batch: int) -> bool:
         if time.time() > until:
             raise _OutOfTime(f"{family.name}: not finished")
-        found[batch] = in_fork(families.Program(family, row["precision"], batch), row["limit_bytes"])
+        found[str(batch)] = in_fork(families.Program(family, row["precision"], batch), row["limit_bytes"])
         write(out, found)
-        return bool(found[batch]["outcome"] == "fits")
+        return bool(found[str(batch)]["outcome"] == "fits")
 
     first = row["batch_size"]
     low, high = (first, 0) if fits(first) else (0, first)

@@ -108,7 +108,7 @@ def directions(row: dict[str, Any], group: str) -> Iterator[Direction]:
 def rows(kernels: Path, measured: Path, odd: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(kernels.glob("*conv*.json.xz")):
         name = path.name.removesuffix(".json.xz")
-        number = re.fullmatch(r"sampled_conv.d_(\d+)", name)
+        number = re.fullmatch(r"(?:sampled_conv.d|network_conv)_(\d+)", name)
         if int(number[1]) % 2 == odd if number else name in PLAIN and not odd:
             yield from ((name, row) for row in load(path)["rows"] if row["run"] == 1)
     for path in () if odd else sorted((measured / "journal").glob("*.json.xz")):

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vram._error import VramError
 from vram._sizes import format_size
 from vram._texts import tr
-from vram.dry import _edited, _program
+from vram.dry import _at_limit, _edited, _program
 from vram.dry._gpu import Gpu
-from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak, contributions, fits_on, module_of
+from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak, contributions, error_of, fits_on, module_of
 
 if TYPE_CHECKING:
     from vram.dry._models import Parameter
@@ -80,9 +80,15 @@ class TracedRun:
         return dict(self._running().estimated_operators)
 
     @property
-    def has_estimates(self) -> bool:
-        """Whether it is not certain what some kernels allocate."""
-        return bool(self.estimated_operators or self.unknown_operators)
+    def relative_error(self) -> float:
+        """The standard deviation of the least memory that the program is predicted to need, as a share of it."""
+        session = self._running()
+        return error_of(
+            self._needed_bytes,
+            session.estimated_bytes,
+            can_do_with_less=bool(session.needed_bytes),
+            has_unknown=bool(self.unknown_operators),
+        )
 
     def knows_setting(self, name: str) -> bool:
         """Whether the rules of kernels depend on this setting of the program."""
@@ -113,7 +119,7 @@ class TracedRun:
     @cached_property
     def fits(self) -> DryRunFits:
         """Whether the program fits on the GPU. "Yes" leaves a margin for the error of the prediction."""
-        needed = self._replayed["min_capacity_bytes"] + self._running().outside_bytes
+        needed = self._needed_bytes
         if self._error is not None:
             warnings.warn(
                 tr("the program ended with {}, so the results are about what ran until then").format(self._error),
@@ -129,7 +135,7 @@ class TracedRun:
             )
         if self._ran_out:
             return DryRunFits(0.0, needed, self._settings.gpu.total_bytes)
-        return fits_on(self._settings.gpu, needed, has_estimates=self.has_estimates)
+        return fits_on(self._settings.gpu, needed, self.relative_error)
 
     def report(self) -> str:
         """Return the report of the trace, as ``vram report`` prints it."""
@@ -161,6 +167,10 @@ class TracedRun:
         other._parameters = self._parameters
         other._path = other._path.with_suffix(".jsonl")
         _edited.write(self._path, other._path, resize, extra_bytes)
+        other._path_at_limit = other._path
+        if self._path_at_limit != self._path:
+            other._path_at_limit = other._path.with_name("at_limit.jsonl")
+            _edited.write(self._path_at_limit, other._path_at_limit, resize, extra_bytes)
         return other
 
     def _temporary(self) -> Path:
@@ -179,7 +189,25 @@ class TracedRun:
         self._finished()
         # Without the limit, the requests that failed would succeed.
         limit = self._running().refused_limit_bytes
-        return _program.replay(self._path, self._settings.allocator, finds_capacity=True, capacity=limit)
+        return _program.replay(self._path, self._settings.allocator, capacity=limit)
+
+    @cached_property
+    def _needed_bytes(self) -> int:
+        """The least memory of a GPU on which the program runs; until it ran out of memory, if it did."""
+        self._finished()
+        limit = self._running().refused_limit_bytes
+        found = _program.replay(self._path_at_limit, self._settings.allocator, finds_capacity=True, capacity=limit)
+        return int(found["min_capacity_bytes"]) + self._running().outside_bytes
+
+    @cached_property
+    def _path_at_limit(self) -> Path:
+        """The trace as it would be on a GPU that the program just fits."""
+        needed = self._running().needed_bytes
+        if not needed:
+            return self._path
+        path = self._temporary().with_name("at_limit.jsonl")
+        _at_limit.write(self._path, path, needed)
+        return path
 
     def _running(self) -> Session:
         if self._session is None:
