@@ -132,8 +132,8 @@ std::vector<Option> ServeCommand::options() {
        tr("alert rules that extend or override the built-in ones (TOML, docs/alerts.md)"),
        file(&settings_.rules)},
       {"--webhook", "URL",
-       "POST alerts to this URL as vram.alerts/1; @FILE: read the URL from a file, which must "
-       "not be readable by others; may be repeated",
+       tr("POST alerts to this URL as vram.alerts/1; @FILE: read the URL from a file, which must "
+          "not be readable by others; may be repeated"),
        value(settings_.webhooks, parse_receiver)},
       {"--alertmanager", "URL",
        tr("send alerts to this Alertmanager; URL or @FILE; may be repeated"),

@@ -2,6 +2,7 @@
 
 #include "base/environment.hpp"
 #include "base/language.hpp"
+#include "base/system_text.hpp"
 #include "base/text.hpp"
 #include "show/draw/line.hpp"
 
@@ -158,7 +159,7 @@ Result<> Console::print(std::string_view text) {
     } else if (errno == EPIPE) {
       reader_left_ = true;
     } else if (errno != EINTR) {
-      return fail(Code::kIo, "cannot write to standard output: {}", std::strerror(errno));
+      return fail(Code::kIo, "cannot write to standard output: {}", system_text(errno));
     }
   }
   return {};

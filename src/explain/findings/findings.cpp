@@ -199,7 +199,7 @@ void missing_places(const trace::Trace& trace, const DeviceReport& report,
                         has_places ? "" : tr(" No stacks were recorded for the others.")),
                     trf("To see the lines that hold them, call {}, with max_entries enough for the "
                         "whole run.",
-                        kRecordStacks)});
+                        tr(kRecordStacks))});
     return;
   }
   // A leak without a stack asked for them already.
@@ -209,7 +209,7 @@ void missing_places(const trace::Trace& trace, const DeviceReport& report,
   out->push_back(
       {FindingKind::kRecording, 0, tr("No stacks were recorded: names of code lines are missing"),
        tr("Holders are told by size only."),
-       trf("Record again with {}. It costs a few microseconds an allocation.", kRecordStacks)});
+       trf("Record again with {}. It costs a few microseconds an allocation.", tr(kRecordStacks))});
 }
 
 void recording_quality(const trace::Trace& trace, const DeviceReport& report,

@@ -22,7 +22,7 @@ std::string leak_advice(const Growth& growth) {
     return trf(
         "Something keeps these blocks from step to step. To see the line that allocates them, "
         "record with stacks: {}.",
-        kRecordStacks);
+        tr(kRecordStacks));
   }
   return trf(
       "Look at {}: what it makes is kept by a list, dict, attribute or closure; "

@@ -170,7 +170,7 @@ void draw_sites(const DeviceChange& change, Page& page) {
     }
     ++shown;
     const auto count = [](const auto& one) { return one ? format_count(one->count) : "-"; };
-    table.add_row({Line(identifier(kind), style_of(kind)),
+    table.add_row({Line(tr(identifier(kind)), style_of(kind)),
                    Line(format_bytes_signed(bytes), Style::kStrong),
                    arrow(site.a ? format_bytes(site.a_bytes()) : "-",
                          site.b ? format_bytes(site.b_bytes()) : "-"),

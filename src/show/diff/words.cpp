@@ -19,13 +19,13 @@ using explain::SiteChange;
 std::string_view identifier(ChangeKind kind) {
   switch (kind) {
     case ChangeKind::kNew:
-      return "new";
+      return tr_later("new");
     case ChangeKind::kGrown:
-      return "grown";
+      return tr_later("grown");
     case ChangeKind::kShrunk:
-      return "shrunk";
+      return tr_later("shrunk");
     case ChangeKind::kGone:
-      return "gone";
+      return tr_later("gone");
     case ChangeKind::kSame:
       return "same";
   }

@@ -52,7 +52,7 @@ std::vector<ComparedFigure> figures_of(const ReplayReport& report) {
        [](R r) { return format_bytes(r.peak_reserved_bytes); }},
       {tr("utilization"), [](R r) { return r.utilization; },
        [](R r) { return format_share(r.peak_requested_bytes, r.peak_reserved_bytes); }, true},
-      {"calls", [](R r) { return static_cast<double>(driver_calls(r)); },
+      {tr("calls"), [](R r) { return static_cast<double>(driver_calls(r)); },
        [](R r) { return format_count(driver_calls(r)); }},
       {tr("in driver"), [](R r) { return static_cast<double>(r.driver_time_ns); },
        [](R r) { return r.driver_time_ns == 0 ? "0 s" : format_duration_ns(r.driver_time_ns); }},

@@ -36,8 +36,8 @@ std::string file_name(const std::string& path) {
 
 std::string marks_of(const RankReport& report, size_t rank) {
   if (report.worst_by == RankMeasure::kNone) return "";
-  if (rank == report.worst) return "worst";
-  return rank == report.median ? "median" : "";
+  if (rank == report.worst) return tr("worst");
+  return rank == report.median ? tr("median") : "";
 }
 
 void draw_lines(const RankReport& report, Page& page) {

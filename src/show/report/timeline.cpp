@@ -207,7 +207,7 @@ std::string summary(const Steps& steps) {
     text += trf(", the first {} as warm-up", format_count(steps.warmup_count));
   }
   const int64_t typical = median_of(std::move(durations));
-  if (typical > 0) text += ", " + format_duration_ns(typical) + tr(" each");
+  if (typical > 0) text += trf(", {} each", format_duration_ns(typical));
   if (!steps.evidence.empty()) text += " · " + printable(steps.evidence);
   return text;
 }
