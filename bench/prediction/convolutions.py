@@ -207,7 +207,7 @@ def renamed(tree: Any, numbers: dict[int, int]) -> Any:
 
 def written(data: dict[str, Any], count: int) -> str:
     """Returns the file, with one tree a line."""
-    about = (f"Workspaces of cuDNN's convolutions with PyTorch 2.11 (CUDA 13.0) on an H200; learned from {count} measured calls by "
+    about = (f"Workspaces of cuDNN's convolutions with PyTorch 2.11 (CUDA 13.0) on an H200 and an H100; learned from {count} measured calls by "
              "bench/prediction/convolutions.py. vram/dry/_convolutions.py describes the form.")  # fmt: skip
 
     def line(value: Any) -> str:

@@ -290,6 +290,10 @@ class BoardDevice(Structure):
         ("reserved_bytes", c_uint64),
         ("peak_bytes", c_uint64),
         ("cached_bytes", c_uint64),
+        ("num_alloc_retries", c_uint64),
+        ("num_ooms", c_uint64),
+        ("num_device_alloc", c_uint64),
+        ("num_device_free", c_uint64),
     ]
 
 

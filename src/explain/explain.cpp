@@ -210,10 +210,12 @@ Result<> check_contents(const trace::Trace& trace) {
     return fail(Code::kBadInput, "{}: truncated at byte {}, without a complete part before it",
                 trace.origin.path, format_count(*trace.origin.truncated_at_byte));
   }
-  return fail(Code::kBadInput,
-              "{} has neither events nor segments of GPU memory: none was used, or recording (vram "
-              "run --record, torch.cuda.memory._record_memory_history()) began too late",
-              trace.origin.path);
+  return fail(
+      Code::kBadInput,
+      "{} has neither events nor segments of GPU memory: none was used, or recording (vram "
+      "run --record, torch.cuda.memory._record_memory_history()) began too late; `vram demo` "
+      "shows reports that need no GPU",
+      trace.origin.path);
 }
 
 Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options) {

@@ -67,6 +67,8 @@ std::string detail_text(const Rule& rule, const Measured& measured, double value
       return xid_text(measured.subject.xid, value);
     case Measure::kHeldClocks:
       return reasons_text(rule, measured);
+    case Measure::kAllocRetries:
+    case Measure::kOoms:
     case Measure::kEccUncorrected:
       return trf("in {}",
                  value_text(Unit::kSeconds, static_cast<double>(rule.window_ns) / kSecondNs));

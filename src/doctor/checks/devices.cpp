@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "gpu/drm/files.hpp"
+#include "gpu/number_formats.hpp"
 
 #include <fmt/format.h>
 
@@ -48,6 +49,25 @@ std::string driver_in_words(const MachineFacts& facts) {
                         : tr(" (proprietary kernel modules)"));
 }
 
+// Once for each kind of device.
+void add_formats(const MachineFacts& facts, Findings& findings) {
+  std::vector<std::string> named;
+  for (const watch::Device& device : devices(facts)) {
+    const auto& formats = gpu::tensor_core_formats(device.identity);
+    if (!formats) continue;
+    const std::string name =
+        fmt::format("{}, compute capability {}", printable(device.identity.name.value_or("GPU")),
+                    printable(device.identity.compute_capability.value_or("")));
+    if (std::ranges::count(named, name) > 0) continue;
+    named.push_back(name);
+    findings.push_back(
+        {"driver.formats", Severity::kGood,
+         formats->empty()
+             ? fmt::format("{}: no tensor cores, so half precision saves memory only", name)
+             : fmt::format("{}: tensor cores for {}", name, fmt::join(*formats, ", "))});
+  }
+}
+
 }  // namespace
 
 Findings check_devices(const MachineFacts& facts) {
@@ -68,6 +88,7 @@ Findings check_devices(const MachineFacts& facts) {
                         trf("{}: NVML counts {}, CUDA{} starts", driver_in_words(facts),
                             counted(seen, "GPU"), version.empty() ? "" : " " + version)});
   }
+  add_formats(facts, findings);
   return findings;
 }
 

@@ -306,6 +306,11 @@ std::vector<Field> fields_for(const std::vector<Row>& rows, int columns) {
   return fields;
 }
 
+// None is nothing to show.
+std::string known_text(const std::optional<uint64_t>& count) {
+  return count.value_or(0) == 0 ? std::string(kUnknown) : count_text(count);
+}
+
 // What a process says of itself, where there is no room for columns of it; empty where it is
 // silent.
 Line detail_line(const Row& row, int columns) {
@@ -318,6 +323,8 @@ Line detail_line(const Row& row, int columns) {
   add_figure(tr("allocated"), bytes_text(figure(row, &Figures::allocated_bytes)));
   add_figure(tr("reserved"), bytes_text(figure(row, &Figures::reserved_bytes)));
   add_figure(tr("cached"), bytes_text(figure(row, &Figures::cached_bytes)));
+  add_figure(tr("retries"), known_text(figure(row, &Figures::num_alloc_retries)));
+  add_figure(tr("OOMs"), known_text(figure(row, &Figures::num_ooms)));
   add_figure(tr("step"), step_time_text(row.process));
   const int room = columns - kDetailIndent - display_width(text) - display_width(tr(", in "));
   add_figure(tr("in"), shorten_front(name_text(row.process.scope), std::min(room, kScopeColumns)));
