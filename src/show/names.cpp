@@ -38,6 +38,8 @@ std::string_view identifier(Dimension dimension) {
       return "pool";
     case Dimension::kCategory:
       return "category";
+    case Dimension::kOperator:
+      return "operator";
   }
   return "unknown";
 }
@@ -80,6 +82,31 @@ std::string_view identifier(LeakVerdict verdict) {
       return "too_few_steps";
     case LeakVerdict::kMostlyKept:
       return "mostly_kept";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(explain::RestKind kind) {
+  using explain::RestKind;
+  switch (kind) {
+    case RestKind::kAllocator:
+      return "allocator";
+    case RestKind::kDriver:
+      return "driver";
+    case RestKind::kOthers:
+      return "other_processes";
+    case RestKind::kContext:
+      return "context";
+    case RestKind::kLibrary:
+      return "library";
+    case RestKind::kGrowth:
+      return "growth";
+    case RestKind::kGraphs:
+      return "graph_nodes";
+    case RestKind::kPool:
+      return "default_pool";
+    case RestKind::kModules:
+      return "modules";
   }
   return "unknown";
 }
@@ -210,6 +237,8 @@ std::string_view phrase(Dimension dimension) {
       return tr("by pool");
     case Dimension::kCategory:
       return tr("by category");
+    case Dimension::kOperator:
+      return tr("by operator");
   }
   return "";
 }
