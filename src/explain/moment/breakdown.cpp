@@ -1,3 +1,4 @@
+// size: the names of holders are tables, with a line for each range
 #include "explain/moment/breakdown.hpp"
 
 #include "base/address_map.hpp"
