@@ -216,7 +216,9 @@ bool is_export(std::string_view head, std::string_view tail) {
   const bool is_gzip = head.starts_with(kCommentedGzip) && names_us_at(kGzipCommentAt);
   const bool is_parquet = head.starts_with(kParquetEnd) && tail.ends_with(kParquetEnd) &&
                           tail.find(kParquetWriter) != tail.npos;
-  return is_perfetto || is_gzip || is_parquet || head.starts_with(kSpeedscopeStart) ||
+  const bool is_plan = head.starts_with(kPlanJsonStart) ||
+                       (head.starts_with(kPlanYamlStart) && names_us_at(kPlanYamlStart.size()));
+  return is_perfetto || is_gzip || is_parquet || is_plan || head.starts_with(kSpeedscopeStart) ||
          head.starts_with(kChromeTraceStart);
 }
 

@@ -1,5 +1,6 @@
 #include "cli/plan_model.hpp"
 
+#include "base/bytes.hpp"
 #include "plan/model/families.hpp"
 #include "show/plan/emit.hpp"
 #include "show/plan/model_names.hpp"
@@ -228,6 +229,12 @@ Result<int> plan_model(const PlanRequest& request, std::string_view text, Consol
   report.split = *planned;
   report.task.batch = planned->batch;
   VRAM_TRY(print(request, report, console));
+  const bool has_page = !request.model.emit || !request.output.path.empty();
+  if (!has_page && !report.cards.empty() && !report.split.fits) {
+    console.error(fmt::format("{}: this plan does not fit: the fullest card needs {} of {}",
+                              request.input, format_bytes(report.fullest().estimate.peak_bytes()),
+                              format_bytes(report.cards[report.fullest().card].budget_bytes)));
+  }
   return report.cards.empty() || report.split.fits ? 0 : kFailed;
 }
 

@@ -8,6 +8,9 @@
 #include "explain/moment/curve.hpp"
 #include "explain/moment/state.hpp"
 #include "explain/names/names.hpp"
+#include "explain/rest/marks.hpp"
+#include "explain/rest/pinned.hpp"
+#include "explain/rest/rest.hpp"
 #include "explain/site/scopes.hpp"
 #include "explain/steps/phases.hpp"
 #include "explain/steps/steps.hpp"
@@ -142,7 +145,10 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
   name_oom_steps(report);
   enter(kWhatIfStage);
   add_what_ifs(trace, device, baseline, report);
+  report.rest = find_rest(trace, device, clock, history.initial_reserved_bytes);
+  report.marks = find_marks(trace, device, report.steps, clock.origin_unix_ns());
   report.findings = find_findings(trace, device, report, find_patterns(sources, report, baseline));
+  if (auto pinned = find_pinned_host(trace, device)) report.findings.push_back(*std::move(pinned));
   return report;
 }
 
@@ -241,7 +247,8 @@ std::optional<uint64_t> number_about(const trace::Trace& trace, std::string_view
 
 std::optional<uint64_t> memory_bytes_of(const trace::Trace& trace,
                                         const trace::DeviceTrace& device) {
-  return number_about(trace, fmt::format("device.{}.memory_bytes", device.ordinal));
+  const auto stated = number_about(trace, fmt::format("device.{}.memory_bytes", device.ordinal));
+  return stated ? stated : usable_bytes(trace, device);
 }
 
 }  // namespace vram::explain

@@ -35,6 +35,8 @@ std::string_view identifier(Dimension dimension) {
       return "pool";
     case Dimension::kCategory:
       return "category";
+    case Dimension::kOperator:
+      return "operator";
   }
   return "unknown";
 }
@@ -77,6 +79,31 @@ std::string_view identifier(LeakVerdict verdict) {
       return "too_few_steps";
     case LeakVerdict::kMostlyKept:
       return "mostly_kept";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(explain::RestKind kind) {
+  using explain::RestKind;
+  switch (kind) {
+    case RestKind::kAllocator:
+      return "allocator";
+    case RestKind::kDriver:
+      return "driver";
+    case RestKind::kOthers:
+      return "other_processes";
+    case RestKind::kContext:
+      return "context";
+    case RestKind::kLibrary:
+      return "library";
+    case RestKind::kGrowth:
+      return "growth";
+    case RestKind::kGraphs:
+      return "graph_nodes";
+    case RestKind::kPool:
+      return "default_pool";
+    case RestKind::kModules:
+      return "modules";
   }
   return "unknown";
 }
@@ -207,6 +234,8 @@ std::string_view phrase(Dimension dimension) {
       return "by pool";
     case Dimension::kCategory:
       return "by category";
+    case Dimension::kOperator:
+      return "by operator";
   }
   return "";
 }

@@ -19,6 +19,7 @@ namespace vram::show {
 [[nodiscard]] std::string_view identifier(explain::FindingKind kind);
 [[nodiscard]] std::string_view identifier(explain::Confidence confidence);
 [[nodiscard]] std::string_view identifier(explain::Clock clock);
+[[nodiscard]] std::string_view identifier(explain::RestKind kind);
 [[nodiscard]] std::string_view identifier(explain::RankMeasure measure);
 
 // "end state reproduced exactly", ...

@@ -121,6 +121,22 @@ uint64_t Grouping::key(uint32_t id) {
       return pool_key(lifetime);
     case Dimension::kCategory:
       return static_cast<uint64_t>(sources_.names.category(id));
+    case Dimension::kOperator:
+      return is_before(lifetime) && lifetime.stack == 0 ? kBeforeKey : operator_of(lifetime.stack);
+  }
+  return 0;
+}
+
+// Profilers put operators into stacks as functions without a file, as they do those of Python's own
+// code that is C: "<built-in function linear>".
+trace::StringId Grouping::operator_of(trace::StackId stack) {
+  const trace::Tables& tables = sources_.trace.tables;
+  const auto [known, is_new] = operators_.try_emplace(stack, 0);
+  if (!is_new) return known->second;
+  for (const trace::FrameId id : tables.stacks[stack]) {
+    const trace::Frame& frame = tables.frames[id];
+    if (frame.file != 0 || tables.strings[frame.function].starts_with('<')) continue;
+    return known->second = frame.function;
   }
   return 0;
 }
@@ -173,6 +189,10 @@ std::string Grouping::name(uint32_t lifetime) {
       return pool_name(tables, id);
     case Dimension::kCategory:
       return std::string(to_string(static_cast<Category>(id)));
+    case Dimension::kOperator:
+      return id == 0 ? "outside all operators"
+                     : limit_bytes(tables.strings[static_cast<trace::StringId>(id)],
+                                   trace::kMaxNameBytes);
   }
   return {};
 }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace vram::explain {
@@ -41,6 +42,7 @@ class Grouping {
   [[nodiscard]] uint64_t site_key(uint32_t id);
   [[nodiscard]] std::string site_name(uint32_t id);
   [[nodiscard]] trace::StringId path_of(const Lifetime& lifetime) const;
+  [[nodiscard]] trace::StringId operator_of(trace::StackId stack);
   [[nodiscard]] uint64_t scope_key(const Lifetime& lifetime) const;
   [[nodiscard]] uint64_t age_key(const Lifetime& lifetime) const;
   [[nodiscard]] uint64_t pool_key(const Lifetime& lifetime) const;
@@ -49,6 +51,7 @@ class Grouping {
   const LiveSet& live_;
   Dimension by_;
   UserFrames user_frames_;
+  std::unordered_map<trace::StackId, trace::StringId> operators_;  // 0: none
 };
 
 [[nodiscard]] Breakdown break_down(const Sources& sources, const LiveSet& live, Dimension by);

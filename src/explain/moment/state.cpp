@@ -113,6 +113,17 @@ Result<uint64_t> requested_event(const trace::Trace& trace, const trace::DeviceT
 
 }  // namespace
 
+namespace {
+
+// Of profilers, whose stacks have operators (trace/import/foreign).
+bool has_operators(const trace::Trace& trace) {
+  const std::string_view format = trace.origin.format;
+  return trace.has_stacks &&
+         (format.find("torch.profiler") != format.npos || format.find("XProf") != format.npos);
+}
+
+}  // namespace
+
 std::vector<State> states_after(const Sources& sources, std::span<const int64_t> events) {
   const AllocatorRules rules = rules_of(sources.trace, sources.device.kind);
   std::vector<State> states;
@@ -130,6 +141,8 @@ std::vector<State> states_after(const Sources& sources, std::span<const int64_t>
     }
     if (sources.names.has_labels())
       state.breakdowns.push_back(break_down(sources, live, Dimension::kCategory));
+    if (has_operators(sources.trace))
+      state.breakdowns.push_back(break_down(sources, live, Dimension::kOperator));
   }
   return states;
 }

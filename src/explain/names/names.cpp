@@ -139,6 +139,7 @@ std::string_view innermost_module(std::string_view owner) {
 // The innermost part counts: scopes of modules nest, each with its part in front. But what runs
 // forward within backward is recomputed.
 ScopePath parse_scope_path(std::string_view path) {
+  path = path.substr(0, trace::kMaxNameBytes);
   ScopePath found;
   bool is_in_backward = false;
   for (size_t begin = 0; begin < path.size();) {

@@ -133,8 +133,8 @@ void draw_breakdowns(const State& state, bool has_stacks, const Detail& detail, 
   if (main == nullptr) return;
   const uint64_t whole = state.moment.totals.requested_bytes;
   draw_table(*main, whole, detail.holders, page);
-  static constexpr std::array kOthers = {Dimension::kScope, Dimension::kAge, Dimension::kStream,
-                                         Dimension::kPool};
+  static constexpr std::array kOthers = {Dimension::kOperator, Dimension::kScope, Dimension::kAge,
+                                         Dimension::kStream, Dimension::kPool};
   for (const Dimension dimension : kOthers) {
     const Breakdown* other = find(state, dimension);
     if (other == main || !distinguishes_holders(other)) continue;

@@ -29,8 +29,8 @@ Page drawn(const explain::Report& report, const TextOptions& options, const Deta
   Page page(options);
   const Subject subject{report, report.devices[report.main_device], detail};
   for (const auto draw : {draw_origin, draw_devices, draw_peak, draw_timeline, draw_categories,
-                          draw_holders, draw_waste, draw_steps, draw_phases, draw_ooms,
-                          draw_what_if, draw_at, draw_findings, draw_notes}) {
+                          draw_holders, draw_waste, draw_rest, draw_steps, draw_phases, draw_marks,
+                          draw_ooms, draw_what_if, draw_at, draw_findings, draw_notes}) {
     draw(subject, page);
   }
   draw_left_out(page);
@@ -120,15 +120,23 @@ using Reduction = void (*)(Detail&);
 void at_most(size_t limit, size_t& number) { number = std::min(number, limit); }
 
 constexpr auto kReductions = std::to_array<Reduction>(
-    {[](Detail& d) { d.has_notes = d.has_phases = false; }, [](Detail& d) { d.plot_rows = 5; },
-     [](Detail& d) { d.has_shares = false; }, [](Detail& d) { d.evidence = 1; },
+    {[](Detail& d) { d.has_notes = d.has_phases = false; },
+     [](Detail& d) { d.has_marks = false; },
+     [](Detail& d) { d.plot_rows = 5; },
+     [](Detail& d) { d.has_shares = false; },
+     [](Detail& d) { d.evidence = 1; },
      [](Detail& d) { at_most(5, d.holders), at_most(5, d.categories); },
-     [](Detail& d) { d.what_ifs = 2; }, [](Detail& d) { d.has_waste_notes = false, d.growths = 2; },
-     [](Detail& d) { d.findings = 4, d.advice = 3; }, [](Detail& d) { d.has_step_table = false; },
+     [](Detail& d) { d.what_ifs = 2; },
+     [](Detail& d) { d.has_waste_notes = false, d.growths = 2; },
+     [](Detail& d) { d.findings = 4, d.advice = 3; },
+     [](Detail& d) { d.has_step_table = false; },
      [](Detail& d) { d.findings = 3, d.ooms = 1, d.devices = 4; },
      [](Detail& d) { at_most(3, d.holders), at_most(3, d.categories); },
-     [](Detail& d) { d.advice = 2; }, [](Detail& d) { d.plot_rows = 3; },
-     [](Detail& d) { d.evidence = 0, d.growths = 1; }, [](Detail& d) { d.advice = 1; },
+     [](Detail& d) { d.has_rest = false; },
+     [](Detail& d) { d.advice = 2; },
+     [](Detail& d) { d.plot_rows = 3; },
+     [](Detail& d) { d.evidence = 0, d.growths = 1; },
+     [](Detail& d) { d.advice = 1; },
      [](Detail& d) { d.plot_rows = 0; },
      [](Detail& d) { d.what_ifs = 0, d.categories = 0, d.findings = 2; },
      [](Detail& d) { d.has_steps = false, d.devices = 1, d.findings = 1; }});
