@@ -214,9 +214,7 @@ class TracedRun:
         if limit is not None or not self._running().needed_bytes:
             return found
         more = [found * (100 + percent) // 100 for percent in range(_PROBED_PERCENT + 1)]
-        failed = [
-            number for number, capacity in enumerate(more[:-1]) if number and not replayed(capacity)["completed"]
-        ]
+        failed = [number for number, capacity in enumerate(more[:-1]) if number and not replayed(capacity)["completed"]]
         return more[max(failed) + 1] if failed else found
 
     @cached_property
