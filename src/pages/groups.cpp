@@ -1,9 +1,8 @@
 #include "pages/groups.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "show/names.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -61,7 +60,7 @@ Groups group_by_size_range(const DeviceView& view) {
     if (!group_of_power[power]) {
       group_of_power[power] = static_cast<uint32_t>(groups.names.size());
       const uint64_t least = power == 0 ? 0 : uint64_t{1} << (power - 1);
-      groups.names.push_back(fmt::format("from {}", format_bytes(least)));
+      groups.names.push_back(trf("from {}", format_bytes(least)));
     }
     groups.of_lifetime.push_back(*group_of_power[power]);
   }
@@ -71,10 +70,10 @@ Groups group_by_size_range(const DeviceView& view) {
 // By the step in which a block was allocated.
 Groups group_by_step(const DeviceView& view) {
   const auto& steps = view.report.steps.steps;
-  Groups groups{"step", {std::string(explain::kBeforeName), "outside all steps"}, {}};
+  Groups groups{"step", {std::string(explain::kBeforeName), tr("outside all steps")}, {}};
   constexpr uint32_t kBefore = 0;
   constexpr uint32_t kOutside = 1;
-  for (size_t i = 0; i < steps.size(); ++i) groups.names.push_back(fmt::format("step {}", i));
+  for (size_t i = 0; i < steps.size(); ++i) groups.names.push_back(trf("step {}", i));
   size_t next = 0;  // both lifetimes and steps are in order of events
   for (const explain::Lifetime& life : view.history.lifetimes) {
     if (life.alloc_event == explain::kBeforeRecording) {
