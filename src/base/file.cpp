@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/export_marks.hpp"
 #include "base/result.hpp"
+#include "base/system_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +29,7 @@ constexpr size_t kBufferBytes = 256 * 1024;
 tl::unexpected<Error> system_failure(std::string_view what, const std::string& path) {
   const int error = errno;
   const Code code = error == ENOENT ? Code::kNotFound : Code::kIo;
-  return fail(code, "{} {}: {}", what, path, std::strerror(error));
+  return fail(code, "{} {}: {}", tr(what), path, system_text(error));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "explain/names/names.hpp"
 
+#include "base/language.hpp"
 #include "explain/site/site.hpp"
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace vram::explain {
 namespace {
 
 constexpr std::array<std::string_view, 6> kCategories = {
-    "other", "parameter", "gradient", "optimizer state", "activation", "temporary"};
+    tr_later("other"),           tr_later("parameter"),  tr_later("gradient"),
+    tr_later("optimizer state"), tr_later("activation"), tr_later("temporary")};
 
 Category category_called(std::string_view text) {
   const auto found = std::ranges::find(kCategories, text);
