@@ -1,6 +1,7 @@
 #include "explain/explain.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/growth/growth.hpp"
@@ -93,11 +94,11 @@ struct Stage {
   std::string_view name;
   double begin;
 };
-constexpr Stage kHistoryStage = {"lifetimes of blocks", 0};
-constexpr Stage kCurveStage = {"peaks", 0.22};
-constexpr Stage kStatesStage = {"holders", 0.3};
-constexpr Stage kStepsStage = {"steps", 0.36};
-constexpr Stage kWhatIfStage = {"replays with other settings", 0.45};
+constexpr Stage kHistoryStage = {tr_later("lifetimes of blocks"), 0};
+constexpr Stage kCurveStage = {tr_later("peaks"), 0.22};
+constexpr Stage kStatesStage = {tr_later("holders"), 0.3};
+constexpr Stage kStepsStage = {tr_later("steps"), 0.36};
+constexpr Stage kWhatIfStage = {tr_later("replays with other settings"), 0.45};
 
 DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace& device,
                             const ExplainOptions& options) {
@@ -106,7 +107,7 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
     if (!options.progress) return;
     const double before = static_cast<double>(device.first_event);
     const double own = stage.begin * static_cast<double>(device.event_count);
-    options.progress(stage.name, (before + own) / static_cast<double>(trace.events.size() + 1));
+    options.progress(tr(stage.name), (before + own) / static_cast<double>(trace.events.size() + 1));
   };
   const std::span<const trace::Event> events = trace.events_of(device);
   const EventClock clock(trace, device);

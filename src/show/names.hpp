@@ -27,6 +27,10 @@ namespace vram::show {
 // "by line of your code", ...
 [[nodiscard]] std::string_view phrase(explain::Dimension dimension);
 
+// A holder's name as people read it: the names that explain/ gives to what has no place, and those
+// of size classes, ages, pools and categories, in the language of the user.
+[[nodiscard]] std::string holder_text(explain::Dimension by, std::string_view name);
+
 // "GPU 0", "pinned host memory"
 [[nodiscard]] std::string device_name(const explain::DeviceReport& device);
 // "8.31 s", or "event 1,234" in a recording without a clock.

@@ -1,7 +1,9 @@
+// size: the names of holders are tables, with a line for each range
 #include "explain/moment/breakdown.hpp"
 
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 
@@ -31,24 +33,26 @@ constexpr std::array<int64_t, 7> kAgeBoundsNs = {
     100 * kMicrosecond, kMillisecond,         10 * kMillisecond,    100 * kMillisecond,
     kSignedSecondNs,    10 * kSignedSecondNs, 100 * kSignedSecondNs};
 constexpr std::array<std::string_view, 8> kAgeNamesNs = {
-    "under 100 us",  "100 us to 1 ms", "1 to 10 ms",  "10 to 100 ms",
-    "100 ms to 1 s", "1 to 10 s",      "10 to 100 s", "100 s and more"};
+    tr_later("under 100 us"), tr_later("100 us to 1 ms"), tr_later("1 to 10 ms"),
+    tr_later("10 to 100 ms"), tr_later("100 ms to 1 s"),  tr_later("1 to 10 s"),
+    tr_later("10 to 100 s"),  tr_later("100 s and more")};
 constexpr std::array<int64_t, 7> kAgeBoundsEvents = {10,      100,       1'000,     10'000,
                                                      100'000, 1'000'000, 10'000'000};
-constexpr std::array<std::string_view, 8> kAgeNamesEvents = {"under 10 events",
-                                                             "10 to 100 events",
-                                                             "100 to 1,000 events",
-                                                             "1,000 to 10,000 events",
-                                                             "10,000 to 100,000 events",
-                                                             "100,000 to 1,000,000 events",
-                                                             "1,000,000 to 10,000,000 events",
-                                                             "10,000,000 events and more"};
+constexpr std::array<std::string_view, 8> kAgeNamesEvents = {
+    tr_later("under 10 events"),
+    tr_later("10 to 100 events"),
+    tr_later("100 to 1,000 events"),
+    tr_later("1,000 to 10,000 events"),
+    tr_later("10,000 to 100,000 events"),
+    tr_later("100,000 to 1,000,000 events"),
+    tr_later("1,000,000 to 10,000,000 events"),
+    tr_later("10,000,000 events and more")};
 
 bool is_before(const Lifetime& lifetime) { return lifetime.alloc_event == kBeforeRecording; }
 
 std::string pool_name(const trace::Tables& tables, uint64_t pool) {
-  if (pool == 0) return "default pool";
-  if (pool == trace::kUnknownPool) return "unknown pool";
+  if (pool == 0) return tr_later("default pool");
+  if (pool == trace::kUnknownPool) return tr_later("unknown pool");
   const trace::PoolName name = tables.pools[static_cast<trace::PoolId>(pool)];
   return fmt::format("private pool ({}, {})", name.first, name.second);
 }
@@ -180,7 +184,7 @@ std::string Grouping::name(uint32_t lifetime) {
     case Dimension::kSize:
       return size_class_name(id);
     case Dimension::kStream:
-      return id == 0 ? "default stream"
+      return id == 0 ? tr_later("default stream")
                      : fmt::format("stream {:#x}", tables.streams[member.stream]);
     case Dimension::kAge:
       return std::string(sources_.clock.kind() == Clock::kTime ? kAgeNamesNs[id]
@@ -268,10 +272,10 @@ uint64_t releasable_of(const SegmentView& segment, const AllocatorRules& rules,
 
 std::string domain_name(const trace::Tables& tables, const AllocatorRules& rules,
                         const SegmentRange& range) {
-  if (rules.is_of_vram(range.context)) return "vram's pool";
-  std::string name = range.is_small ? "requests up to 1 MiB" : "requests over 1 MiB";
-  name += range.stream == 0 ? std::string(", default stream")
-                            : fmt::format(", stream {:#x}", tables.streams[range.stream]);
+  if (rules.is_of_vram(range.context)) return tr("vram's pool");
+  std::string name = range.is_small ? tr("requests up to 1 MiB") : tr("requests over 1 MiB");
+  name += range.stream == 0 ? std::string(tr(", default stream"))
+                            : trf(", stream {:#x}", tables.streams[range.stream]);
   return name;
 }
 

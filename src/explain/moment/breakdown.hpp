@@ -9,6 +9,7 @@
 // allocates for each holder.
 #pragma once
 
+#include "base/language.hpp"
 #include "explain/history/heap.hpp"
 #include "explain/moment/state.hpp"
 #include "explain/report.hpp"
@@ -24,9 +25,9 @@ namespace vram::explain {
 
 // Holders that are no place in the code: blocks from before the recording with unknown origin, and
 // blocks without any recorded information.
-inline constexpr std::string_view kBeforeName = "before recording";
-inline constexpr std::string_view kNoStackName = "no stack recorded";
-inline constexpr std::string_view kNoScopeName = "outside all scopes";
+inline constexpr std::string_view kBeforeName = tr_later("before recording");
+inline constexpr std::string_view kNoStackName = tr_later("no stack recorded");
+inline constexpr std::string_view kNoScopeName = tr_later("outside all scopes");
 
 // Assigns blocks to groups, and names the groups.
 class Grouping {

@@ -1,6 +1,7 @@
 #include "explain/moment/state.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/history/heap.hpp"
 #include "explain/history/history.hpp"
 #include "explain/moment/breakdown.hpp"
@@ -62,7 +63,7 @@ Result<uint64_t> event_of_oom(std::span<const trace::Event> events, uint64_t ind
     return fail(Code::kNotFound, "oom: nothing ran out of memory in this recording");
   if (index >= ooms.size()) {
     return fail(Code::kNotFound, "oom:{}: the recording ran out of memory {}, counted from 0",
-                index, ooms.size() == 1 ? "once" : fmt::format("{} times", ooms.size()));
+                index, ooms.size() == 1 ? "once" : trf("{} times", ooms.size()));
   }
   return ooms[index];
 }

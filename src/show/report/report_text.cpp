@@ -1,6 +1,7 @@
 #include "show/report/report_text.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
@@ -43,21 +44,21 @@ using explain::DeviceReport;
 
 std::string span_text(const Subject& subject) {
   const DeviceReport& device = subject.device;
-  if (subject.report.clock == Clock::kEventIndex) return "recorded without a clock";
+  if (subject.report.clock == Clock::kEventIndex) return tr("recorded without a clock");
   const auto seconds = static_cast<std::time_t>(device.begin_unix_ns / kSignedSecondNs);
   std::string text = format_duration_ns(device.duration_ns);
-  if (seconds > 0) text += fmt::format(" from {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+  if (seconds > 0) text += trf(" from {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
   return text;
 }
 
 std::string steps_text(const explain::Steps& steps) {
   switch (steps.source) {
     case explain::StepSource::kNone:
-      return "no steps found";
+      return tr("no steps found");
     case explain::StepSource::kAnnotations:
       return counted(steps.steps.size(), "annotated step");
     case explain::StepSource::kRepetition:
-      return counted(steps.steps.size(), "step") + " found by repetition";
+      return counted(steps.steps.size(), "step") + tr(" found by repetition");
   }
   return "";
 }
@@ -79,8 +80,8 @@ Line confidence_line(const explain::Verdict& verdict) {
 }
 
 std::string truncated_text(uint64_t byte) {
-  return fmt::format("the file is cut off at byte {}; what was whole before it is shown",
-                     format_count(byte));
+  return trf("the file is cut off at byte {}; what was whole before it is shown",
+             format_count(byte));
 }
 
 void draw_confidence(const explain::Report& report, const explain::Verdict& verdict, Page& page) {
@@ -90,9 +91,9 @@ void draw_confidence(const explain::Report& report, const explain::Verdict& verd
   }
   if (!verdict.detail.empty()) text += " · " + printable(verdict.detail);
   if (verdict.before_recording_count > 0) {
-    text += fmt::format(" · {} in {} alive before the recording began",
-                        format_bytes(verdict.before_recording_bytes),
-                        counted(verdict.before_recording_count, "block"));
+    text += trf(" · {} in {} alive before the recording began",
+                format_bytes(verdict.before_recording_bytes),
+                counted(verdict.before_recording_count, "block"));
   }
   page.paragraph(confidence_line(verdict), text);
 }
@@ -161,15 +162,15 @@ void draw_origin(const Subject& subject, Page& page) {
 void draw_devices(const Subject& subject, Page& page) {
   if (subject.report.devices.size() < 2) return;
   const auto gpus = std::ranges::count(subject.report.devices, false, &DeviceReport::is_host);
-  page.heading("DEVICES", fmt::format("{} is shown below{}", device_name(subject.device),
-                                      gpus > 1 ? "; --device N shows another" : ""));
+  page.heading(tr("DEVICES"), trf("{} is shown below{}", device_name(subject.device),
+                                  gpus > 1 ? tr("; --device N shows another") : ""));
   Table table({{},
                {.align = Align::kRight, .may_go = true},
                {Align::kRight},
                {Align::kRight},
                {Align::kRight}});
-  table.add_row({Line(), Line("events", Style::kFaint), Line("requested", Style::kFaint),
-                 Line("reserved", Style::kFaint), Line("utilization", Style::kFaint)});
+  table.add_row({Line(), Line(tr("events"), Style::kFaint), Line(tr("requested"), Style::kFaint),
+                 Line(tr("reserved"), Style::kFaint), Line(tr("utilization"), Style::kFaint)});
   const auto& devices = subject.report.devices;
   for (const DeviceReport& device :
        std::span(devices).first(std::min(devices.size(), subject.detail.devices))) {
