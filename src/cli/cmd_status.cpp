@@ -66,54 +66,57 @@ class StatusCommand final : public Command {
 const Manual& StatusCommand::manual() const {
   static const Manual kManual = {
       "status",
-      "show GPU memory and the processes that use it",
+      tr("show GPU memory and the processes that use it"),
       "[--json|--csv|--prometheus] [-q] [--fields NAMES] [--watch SECONDS]",
-      "Shows each GPU with its memory (used by programs, reserved by the driver, free), load, "
-      "temperature and power, and the processes that use it: their user, container, pod or Slurm "
-      "job, and, if they publish a status page, how much memory their allocator uses and could "
-      "release. Memory that belongs to no known process is shown as unattributed. Unknown values "
-      "are shown as -, never as 0.",
+      tr("Shows each GPU with its memory (used by programs, reserved by the driver, free), load, "
+         "temperature and power, and the processes that use it: their user, container, pod or "
+         "Slurm "
+         "job, and, if they publish a status page, how much memory their allocator uses and could "
+         "release. Memory that belongs to no known process is shown as unattributed. Unknown "
+         "values "
+         "are shown as -, never as 0."),
       {{"vram status", "once"},
-       {"vram status --watch 1", "every second, until Ctrl-C"},
-       {"vram status -q", "everything that is known, untruncated"},
-       {"vram status --fields time,used,busy,bar1 --watch 1", "a line for each GPU and second"},
-       {"vram status --fields pid,process.used,command", "a line for each process"},
-       {"vram status --json | jq '.devices[].memory.used_bytes'", "for programs"},
-       {"vram status --csv --watch 10 > memory.csv", "a table over time"},
-       {"vram status --prometheus > vram.prom", "a page of metrics (docs/metrics.md)"},
-       {"vram status --gpu sim --watch 1", "no GPU: plays a recording that comes with vram"},
-       {"vram status --gpu sim:run.vtrace --watch 1", "plays a recording in a loop"}}};
+       {"vram status --watch 1", tr("every second, until Ctrl-C")},
+       {"vram status -q", tr("everything that is known, untruncated")},
+       {"vram status --fields time,used,busy,bar1 --watch 1", tr("a line for each GPU and second")},
+       {"vram status --fields pid,process.used,command", tr("a line for each process")},
+       {"vram status --json | jq '.devices[].memory.used_bytes'", tr("for programs")},
+       {"vram status --csv --watch 10 > memory.csv", tr("a table over time")},
+       {"vram status --prometheus > vram.prom", tr("a page of metrics (docs/metrics.md)")},
+       {"vram status --gpu sim --watch 1", tr("no GPU: plays a recording that comes with vram")},
+       {"vram status --gpu sim:run.vtrace --watch 1", tr("plays a recording in a loop")}}};
   return kManual;
 }
 
 std::vector<Option> StatusCommand::options() {
-  return {{"--json", "", "print vram.status/1 (docs/json.md)", &json_},
-          {"--csv", "", "print a row for each process on each GPU", &csv_},
-          {"--prometheus", "",
-           "print the metrics of vram serve (docs/metrics.md) once, for node_exporter's textfile "
-           "collector",
-           &prometheus_},
-          {"--dcgm-names", "", "with --prometheus: also use dcgm-exporter's names",
-           &metrics_.dcgm_names},
-          {"--process-series", "N",
-           "with --prometheus: series of the N processes with the most memory (none)",
-           value(metrics_.process_series, parse_number<uint32_t>)},
-          {"--fields",
-           "NAMES",
-           "print a line for each GPU with these figures, for example used,free,busy,bar1; with "
-           "--csv: these columns; `list` lists all names",
-           {Count::kOne,
-            [this](std::string_view, const std::string& text) { return choose_fields(text); }}},
-          {"-q,--query", "", "print everything that is known, one value a line", &query_},
-          {"--watch", "SECONDS",
-           "repeat with this period, in place on a terminal; Ctrl-C stops it; SIGUSR1 releases the "
-           "driver for 30 s",
-           value(watch_, parse_period)},
-          source_option(
-              "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING], which "
-              "plays a recording (default: one that is installed with vram); default: all sources "
-              "of the machine",
-              gpu_)};
+  return {
+      {"--json", "", tr("print vram.status/1 (docs/json.md)"), for_programs(&json_)},
+      {"--csv", "", tr("print a row for each process on each GPU"), for_programs(&csv_)},
+      {"--prometheus", "",
+       tr("print the metrics of vram serve (docs/metrics.md) once, for node_exporter's textfile "
+          "collector"),
+       for_programs(&prometheus_)},
+      {"--dcgm-names", "", tr("with --prometheus: also use dcgm-exporter's names"),
+       &metrics_.dcgm_names},
+      {"--process-series", "N",
+       tr("with --prometheus: series of the N processes with the most memory (none)"),
+       value(metrics_.process_series, parse_number<uint32_t>)},
+      {"--fields",
+       "NAMES",
+       tr("print a line for each GPU with these figures, for example used,free,busy,bar1; with "
+          "--csv: these columns; `list` lists all names"),
+       {Count::kOne,
+        [this](std::string_view, const std::string& text) { return choose_fields(text); }}},
+      {"-q,--query", "", tr("print everything that is known, one value a line"), &query_},
+      {"--watch", "SECONDS",
+       tr("repeat with this period, in place on a terminal; Ctrl-C stops it; SIGUSR1 releases the "
+          "driver for 30 s"),
+       value(watch_, parse_period)},
+      source_option(
+          tr("which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING], which "
+             "plays a recording (default: one that is installed with vram); default: all sources "
+             "of the machine"),
+          gpu_)};
 }
 
 Result<> StatusCommand::check() const {

@@ -64,12 +64,12 @@ def is_within(part: list[str], whole: list[str]) -> bool:
     return all(item in rest for item in part)
 
 
-# Who changes an original need not know Chinese: a translation may lack what is new until somebody translates it, and the site says so.
+# Who changes an original need not know Chinese: a translation may lack what is new until it is translated, and the site says so.
 @each_page
 def test_it_has_the_commands_and_programs_of_the_original(page: Path) -> None:
     ours, theirs = code(page), code(original(page))
     assert is_within(ours, theirs)
-    assert len(ours) >= 0.7 * len(theirs)
+    assert len(ours) >= 0.5 * len(theirs)
 
 
 @each_page

@@ -1,6 +1,7 @@
 #include "explain/growth/growth.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/growth/births.hpp"
 #include "explain/growth/growth_group.hpp"
 #include "explain/growth/growth_join.hpp"
@@ -290,8 +291,8 @@ class GrowthFinder {
     if (g.lead_frame != 0) {
       const std::string name = frame_name(trace_.tables, trace_.tables.frames[g.lead_frame]);
       if (g.other_sites == 0) return name;
-      return fmt::format("{} and {} other {}", name, g.other_sites,
-                         g.other_sites == 1 ? "line" : "lines");
+      return trf("{} and {} other {}", name, g.other_sites,
+                 g.other_sites == 1 ? tr("line") : tr("lines"));
     }
     const trace::FrameId frame = holdovers_.sites[g.blocks.front().site].frame;
     if (frame != 0) return frame_name(trace_.tables, trace_.tables.frames[frame]);
@@ -301,9 +302,9 @@ class GrowthFinder {
     for (const Holdover& s : g.blocks) sizes.push_back(s.bytes);
     std::sort(sizes.begin(), sizes.end());
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    if (sizes.size() == 1) return fmt::format("{} blocks", format_bytes(sizes.front()));
-    return fmt::format("blocks of {} sizes, {} to {}", sizes.size(), format_bytes(sizes.front()),
-                       format_bytes(sizes.back()));
+    if (sizes.size() == 1) return trf("{} blocks", format_bytes(sizes.front()));
+    return trf("blocks of {} sizes, {} to {}", sizes.size(), format_bytes(sizes.front()),
+               format_bytes(sizes.back()));
   }
 
   // The stack of the largest block that is still alive.

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "show/live/status_export.hpp"
+#include "show/testing/lines.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gmock/gmock.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,14 +21,8 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::lines_of;
 using ::testing::StartsWith;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 std::vector<std::string> names_of(std::string_view list) {
   std::vector<std::string> names;
