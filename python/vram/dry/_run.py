@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from vram.dry._session import Session
 
 
+# How much more than the least memory that a search found is tried, in steps of one percent.
+_PROBED_PERCENT = 10
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to run; the arguments of vram.dry_run()."""
@@ -83,12 +87,10 @@ class TracedRun:
     def relative_error(self) -> float:
         """The standard deviation of the least memory that the program is predicted to need, as a share of it."""
         session = self._running()
-        return error_of(
-            self._needed_bytes,
-            session.estimated_bytes,
-            can_do_with_less=bool(session.needed_bytes),
-            has_unknown=bool(self.unknown_operators),
+        spared = (
+            self._least_bytes(self._path) - self._least_bytes(self._path_at_limit) if session.needed_bytes else None
         )
+        return error_of(self._needed_bytes, session.estimated_bytes, spared, has_unknown=bool(self.unknown_operators))
 
     def knows_setting(self, name: str) -> bool:
         """Whether the rules of kernels depend on this setting of the program."""
@@ -194,10 +196,26 @@ class TracedRun:
     @cached_property
     def _needed_bytes(self) -> int:
         """The least memory of a GPU on which the program runs; until it ran out of memory, if it did."""
+        return self._least_bytes(self._path_at_limit) + self._running().outside_bytes
+
+    def _least_bytes(self, trace: Path) -> int:
+        """The least that the allocator may reserve for the requests of a trace.
+
+        More is not always enough: the allocator divides what it has differently, and a program that continues with less where a request fails can
+        run with less than what it fails with. So the least is above all amounts near it that do not suffice.
+        """
         self._finished()
         limit = self._running().refused_limit_bytes
-        found = _program.replay(self._path_at_limit, self._settings.allocator, finds_capacity=True, capacity=limit)
-        return int(found["min_capacity_bytes"]) + self._running().outside_bytes
+
+        def replayed(capacity: int | None, *, finds_capacity: bool = False) -> dict[str, Any]:
+            return _program.replay(trace, self._settings.allocator, finds_capacity=finds_capacity, capacity=capacity)
+
+        found = int(replayed(limit, finds_capacity=True)["min_capacity_bytes"])
+        if limit is not None or not self._running().needed_bytes:
+            return found
+        more = [found * (100 + percent) // 100 for percent in range(_PROBED_PERCENT + 1)]
+        failed = [number for number, capacity in enumerate(more[:-1]) if number and not replayed(capacity)["completed"]]
+        return more[max(failed) + 1] if failed else found
 
     @cached_property
     def _path_at_limit(self) -> Path:
