@@ -160,8 +160,7 @@ void big_holder(const trace::Trace& trace, const DeviceReport& report, std::vect
   if (holder == nullptr || !matters(holder->requested_bytes, kMinHolderShare, peak)) return;
   // What leaks is no working memory: there is a finding of the leak already.
   const bool leaks = std::any_of(report.growth.begin(), report.growth.end(), [&](const Growth& g) {
-    return g.kind == GrowthKind::kLeak &&
-           (g.site == holder->name || g.site.starts_with(holder->name + " and "));
+    return g.kind == GrowthKind::kLeak && g.line == holder->name;
   });
   if (leaks) return;
   out->push_back(
