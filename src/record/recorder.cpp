@@ -97,6 +97,12 @@ bool wake_flusher() {
   return true;
 }
 
+// A flight recorder's memory is bounded.
+void set_limited(bool is_limited) {
+  stores().set_limited(is_limited);
+  PythonStacks::set_limited(is_limited);
+}
+
 // The lock is held.
 RecorderCounts count() {
   const Flusher* const flusher = state().flusher.get();
@@ -159,6 +165,7 @@ void Recorder::begin_child(bool is_whole) {
   traffic().begin_child();
   dumps().drop_all();
   state().is_flight = false;
+  set_limited(false);
   Rings::forget_other_threads();
   ScopeStack::forget_other_threads();
   const bool goes_on = is_whole && is_on() && state().options.is_lazy;
@@ -187,7 +194,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   NativeStacks::prepare();
   PythonStacks::prepare();
   state().options = options;
-  stores().set_limited(options.flight.has_value());
+  set_limited(options.flight.has_value());
   dumps().drop_all();
   state().is_child = false;
   state().failure.reset();
@@ -224,6 +231,7 @@ Result<> Recorder::stop() {
   if (state().flusher != nullptr) state().path = state().flusher->path();
   state().flusher.reset();
   dumps().drop_all();
+  set_limited(false);
   return done;
 }
 

@@ -32,6 +32,9 @@ class PythonStacks {
   // no thread waits for it afterwards.
   static constexpr std::chrono::seconds kClosingTime{5};
   static void close();
+  // Of a flight recorder: code that is met beyond so many places is "?", and is not kept alive.
+  static constexpr size_t kMaxPlaces = size_t{1} << 14;
+  static void set_limited(bool is_limited);
   // "?" for a number that is not of a Python frame.
   [[nodiscard]] static FrameText describe(FrameNumber frame);
 };
