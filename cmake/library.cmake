@@ -39,5 +39,8 @@ if(SKBUILD)
   set(VRAM_PACKAGE_DIR "vram")
 endif()
 install(TARGETS vram_library vram_report_library vram_tap LIBRARY DESTINATION "${VRAM_PACKAGE_DIR}/lib" COMPONENT vram)
+# The translations, which the Python package reads itself.
+file(GLOB vram_translations CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/po/*.po")
+install(FILES ${vram_translations} DESTINATION "${VRAM_PACKAGE_DIR}/po" COMPONENT vram)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/vram" DESTINATION "${VRAM_PACKAGE_DIR}/include" COMPONENT vram
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")

@@ -47,7 +47,7 @@ def main() -> None:
     if recording.events > 0:
         explain(recording.path)
     else:
-        print("no GPU memory was used, so there is nothing to explain")
+        print("no GPU memory was used, so there is nothing to explain; `vram demo` shows a report on any machine")
 
 
 if __name__ == "__main__":

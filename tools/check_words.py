@@ -21,6 +21,8 @@ TABLE = Path("tools/words.toml")
 CHECKED = (
     ".md",
     ".py",
+    ".ts",
+    ".tsx",
     ".cpp",
     ".hpp",
     ".h",
@@ -46,6 +48,7 @@ NOT_CHECKED = (
     "tests/data/",
     "tests/golden/",
     "tools/npm/",
+    "web/package-lock.json",
     "CODE_OF_CONDUCT.md",
 )
 # White space, and the marks between two lines of one comment or string literal.

@@ -6,8 +6,8 @@ set -euo pipefail
 build=(g++ cmake ninja-build pkg-config ccache git ca-certificates
   libfmt-dev libexpected-dev libcli11-dev nlohmann-json3-dev libprotozero-dev libzstd-dev zlib1g-dev liblzma-dev
   libboost-dev libtomlplusplus-dev libsqlite3-dev libncurses-dev)
-python=(python3 python3-venv)
-test=(libgtest-dev libgmock-dev libbenchmark-dev golang-go binutils tmux prometheus prometheus-alertmanager systemd
+python=(python3 python3-venv gettext)
+test=(libgtest-dev libgmock-dev libbenchmark-dev golang-go binutils tmux chromium zsh fish man-db prometheus prometheus-alertmanager systemd
   clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
 # Sources of libraries and their build tools (tools/portable.py); an old system and another processor to test wheels on.
 wheels=(dpkg-dev make tcl debootstrap debian-archive-keyring qemu-user-static binutils)

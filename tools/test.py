@@ -114,6 +114,11 @@ def test_wheel() -> str:
     return _pytest(inside, "python/tests")
 
 
+def test_site() -> str:
+    """Builds the documentation site, and reads its pages and its search."""
+    return _pytest(PYTHON, "tests/site")
+
+
 def test_asan_quick() -> str:
     """Tests the readers and the pool, and replays the fuzzers' stored inputs, under AddressSanitizer and UBSan."""
     replayers = [f"replay_{subject}" for subject in fuzz.READERS]
@@ -263,7 +268,7 @@ QUICK: list[Step | Together] = [
         (
             (Step("use", test_use, _products),),
             (Step("package", test_package, _products),),
-            (Step("recovery", test_recovery, _python),),
+            (Step("recovery", test_recovery, _python), Step("site", test_site, _whole)),
             (Step("wheel", test_wheel, _whole),),
         )
     ),

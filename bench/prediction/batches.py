@@ -1,11 +1,12 @@
 """Compares the largest batch that vram.find_batch_size(dry=True) finds with the largest that runs on a GPU.
 
-    python bench/prediction/batches.py predict FOUND.json [--gpu 16GiB] [--precision fp32] [--half choose|prove] [--only NAME…]
+    python bench/prediction/batches.py predict FOUND.json [--gpu 16GiB] [--precision fp32] [--half choose|prove|fresh] [--only NAME…]
     python bench/prediction/batches.py measure FOUND.json OUT.json [--seconds 240] [--jobs 8]
 
 `predict` needs no GPU. `measure` limits what PyTorch may reserve to what the prediction assumes (the memory of the GPU less the CUDA context
-and the modules), with `torch.cuda.set_per_process_memory_fraction()`. It runs the batch that was found, which must fit, and larger ones, the
-first 2 % larger. It writes for each family the sizes that ran, those that ran out of memory, and the bytes that the process had on the device.
+and the modules), with `torch.cuda.set_per_process_memory_fraction()`. It runs the batch that was found, which must fit, and finds the largest
+that runs: by larger ones until one does not fit, and by bisection. Each run is a process of its own, with four steps. It writes for each
+family what each batch did.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ import functools
 import json
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
-from capacities import run_within
+from capacities import in_fork
 from measure import STEPS
-from processes import now, run_forked
+from processes import run_forked
 
-# How much larger than the batch that was found the batches are that `measure` also runs: one more than so many percent.
-LARGER_PERCENT = (2, 5, 10, 20)
+# How much larger the next batch is while all fit, in percent. The bisection ends when less than one percent is between two.
+LARGER_PERCENT = (3, 8, 20, 50)
+CLOSE_PERCENT = 1
 
 
 def arguments() -> argparse.Namespace:
@@ -36,7 +39,7 @@ def arguments() -> argparse.Namespace:
     predicted.add_argument("found", type=Path)
     predicted.add_argument("--gpu", default="16GiB")
     predicted.add_argument("--precision", default="fp32")
-    predicted.add_argument("--half", choices=["choose", "prove"])
+    predicted.add_argument("--half", choices=["choose", "prove", "fresh"])
     predicted.add_argument("--only", nargs="*", default=[], help="names of families")
     measured = commands.add_parser("measure")
     measured.add_argument("found", type=Path)
@@ -104,8 +107,33 @@ def predict(wanted: argparse.Namespace) -> int:
     return min(failed, 1)
 
 
-def trial(program: Any, limit_bytes: int, out: Path) -> None:
-    write(out, run_within(program, limit_bytes) | now())
+class _OutOfTime(Exception):
+    """No further trial starts."""
+
+
+def bisect(family: Any, row: dict[str, Any], out: Path, until: float) -> None:
+    """Finds the largest batch that runs within the limit, in forks of this process; writes all trials after each."""
+    import families
+
+    found: dict[int, Any] = {}
+
+    def fits(batch: int) -> bool:
+        if time.time() > until:
+            raise _OutOfTime(f"{family.name}: not finished")
+        found[batch] = in_fork(families.Program(family, row["precision"], batch), row["limit_bytes"])
+        write(out, found)
+        return bool(found[batch]["outcome"] == "fits")
+
+    first = row["batch_size"]
+    low, high = (first, 0) if fits(first) else (0, first)
+    for percent in LARGER_PERCENT:
+        size = max(low + 1, first * (100 + percent) // 100) if low else max(1, first * (100 - percent) // 100)
+        if (low and high) or (not low and size >= high):
+            break
+        low, high = (size, high) if fits(size) else (low, size)
+    while low and high and (high - low) * 100 > CLOSE_PERCENT * low and high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
 
 
 def measure(wanted: argparse.Namespace) -> int:
@@ -115,21 +143,13 @@ def measure(wanted: argparse.Namespace) -> int:
     found = json.loads(wanted.found.read_text())
     kinds = {family.name: family for family in families.FAMILIES}
     with tempfile.TemporaryDirectory() as folder:
-        tasks, outs = [], {}
-        for larger in (None, *LARGER_PERCENT):
-            for name, row in found.items():
-                batch = row["batch_size"] if larger is None else row["batch_size"] * (100 + larger) // 100 + 1
-                out = Path(folder) / f"{name}.{batch}.json"
-                if out in outs:
-                    continue
-                outs[out] = (name, batch)
-                program = families.Program(kinds[name], row["precision"], batch)
-                call = functools.partial(trial, program, row["limit_bytes"], out)
-                tasks.append((f"{name}.{batch}", call))
+        outs = {name: Path(folder) / f"{name}.json" for name in found}
+        until = time.time() + wanted.seconds
+        tasks = [(name, functools.partial(bisect, kinds[name], row, outs[name], until)) for name, row in found.items()]
         run_forked("batches", tasks, wanted.jobs, wanted.seconds)
-        for out, (name, batch) in outs.items():
+        for name, out in outs.items():
             if out.exists():
-                found[name].setdefault("measured", {})[batch] = json.loads(out.read_text())
+                found[name]["measured"] = json.loads(out.read_text())
     write(wanted.out, found)
     return 0
 

@@ -23,6 +23,10 @@ from typing import Any
 from measure import ALLOCATORS, STEPS
 from processes import ENVIRONMENT, run_forked, save
 
+# A program with convolutions runs with less than it requests without a limit, because cuDNN has plans with smaller workspaces.
+LEAST_OF_REQUESTED = 0.75
+# What PyTorch says if no plan of cuDNN's has a workspace that can be had.
+NO_PLAN = "unable to find an engine"
 # The bisection ends when the two limits differ by this share, or by less than a large block.
 RESOLUTION = 0.005
 LEAST_DIFFERENCE = 2 << 20
@@ -34,7 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=500, help="no program starts later than this")
     parser.add_argument("--jobs", type=int, default=14)
-    parser.add_argument("--half", choices=["choose", "prove"])
+    parser.add_argument("--half", choices=["choose", "prove", "fresh"])
     parser.add_argument("--only", nargs="*", default=[], help="names of families")
     parser.add_argument("--allocator", choices=[*ALLOCATORS], help="internal: this process already has its settings")
     return parser.parse_args()
@@ -59,6 +63,10 @@ def run_within(program: Any, limit_bytes: int) -> dict[str, Any]:
         fits = True
     except torch.OutOfMemoryError:
         fits = False
+    except RuntimeError as error:
+        if NO_PLAN not in str(error):
+            raise
+        fits = False
     stats = torch.cuda.memory_stats()
     return {"fits": fits, "retries": stats["num_alloc_retries"], "reserved": stats["reserved_bytes.all.peak"]}
 
@@ -69,26 +77,31 @@ def trial(program: Any, limit_bytes: int, result: Path) -> None:
     result.write_text(json.dumps({"outcome": "fits" if found["fits"] else "fails", "retries": found["retries"]}))
 
 
+def in_fork(program: Any, limit_bytes: int) -> dict[str, Any]:
+    """Returns what `trial` wrote in a fork of this process, or "error"."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        pid = os.fork()
+        if pid == 0:
+            try:
+                trial(program, limit_bytes, result)
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        found: dict[str, Any] = json.loads(result.read_text()) if result.exists() else {"outcome": "error"}
+    return found
+
+
 def bisect(program: Any, peaks: dict[str, int], path: Path) -> None:
     """Finds the limits of one program: each trial in a fork of this process, which has not initialized CUDA."""
-    low, high = peaks["requested_bytes.peak"], peaks["reserved_bytes.peak"]
+    low, high = int(LEAST_OF_REQUESTED * peaks["requested_bytes.peak"]), peaks["reserved_bytes.peak"]
     trials: list[dict[str, Any]] = []
 
     def outcome(limit_bytes: int) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            result = Path(folder) / "result.json"
-            pid = os.fork()
-            if pid == 0:
-                try:
-                    trial(program, limit_bytes, result)
-                finally:
-                    os._exit(0)
-            os.waitpid(pid, 0)
-            found = json.loads(result.read_text()) if result.exists() else {"outcome": "error"}
+        found = in_fork(program, limit_bytes)
         trials.append({"limit_bytes": limit_bytes} | found)
         return str(found["outcome"])
 
-    low -= low >> 10  # below the requested bytes, nothing fits; the bisection shows the rest
     while high - low > max(RESOLUTION * high, LEAST_DIFFERENCE):
         middle = (low + high) // 2 >> 21 << 21
         if middle <= low:

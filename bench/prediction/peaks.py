@@ -1,11 +1,14 @@
-"""Compares the peaks of the programs of families.py, measured on a GPU, with those of their dry runs; writes a CSV.
+"""Predicts the peaks of the programs of families.py, and compares them with those measured on a GPU.
 
-    python bench/prediction/peaks.py MEASURED OUT.csv [--capacities FOLDER] [--half choose|prove] [--only NAME…] [--gpu H200]
+    python bench/prediction/peaks.py predict PREDICTED.json [--half choose|prove|fresh] [--only NAME…] [--gpu H200] [--jobs 1]
+    python bench/prediction/peaks.py compare MEASURED PREDICTED.json OUT.csv [--capacities FOLDER]
+
+`predict` needs no GPU and no measurements, so it can run before them. Each dry run has a process of its own; its trace is replayed with each
+allocator. The choices of kernels are those of the PyTorch that is measured. Programs that PREDICTED.json has already are left out. A program
+whose dry run fails has the error in place of figures, and the script ends with 1.
 
 MEASURED is a folder that measure.py wrote, FOLDER one of capacities.py. "outside" is what the device has in use besides PyTorch's segments; it
-is compared for programs in the folder `alone` in MEASURED or next to it. Each dry run has a process of its own, one at a time; its trace is
-replayed with each allocator. The choices of kernels are those of the PyTorch that was measured. A program whose dry run fails has the error in
-place of figures, and the script ends with 1.
+is compared for programs in the folder `alone` in MEASURED or next to it.
 """
 
 from __future__ import annotations
@@ -117,7 +120,7 @@ def rows(measured: Path, capacities: Path | None, program: Any, found: dict[str,
 
 
 def summary(table: list[dict[str, Any]]) -> None:
-    for half in ("choose", "prove"):
+    for half in dict.fromkeys(row["half"] for row in table):
         for allocator in ALLOCATORS:
             chosen = [row for row in table if row["half"] == half and row["allocator"] == allocator]
             for name in ("error_percent", "reserved_error_percent", "least_error_percent", "outside_error_percent"):
@@ -129,35 +132,73 @@ def summary(table: list[dict[str, Any]]) -> None:
                           f"median {statistics.median(errors):.3f}, p95 {p95:.3f}, from {min(signed):+.3f} to {max(signed):+.3f} %")  # fmt: skip
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
+    import families
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("measured", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--capacities", type=Path)
-    parser.add_argument("--half", choices=["choose", "prove"])
-    parser.add_argument("--only", nargs="*", default=[], help="names of families")
-    parser.add_argument("--gpu", default="H200")
-    parser.add_argument("--torch", default="2.11.0", help="the PyTorch that was measured")
-    wanted = parser.parse_args()
+    commands = parser.add_subparsers(dest="command", required=True)
+    predicting = commands.add_parser("predict")
+    predicting.add_argument("predicted", type=Path)
+    predicting.add_argument("--half", choices=families.GROUPS)
+    predicting.add_argument("--only", nargs="*", default=[], help="names of families")
+    predicting.add_argument("--gpu", default="H200")
+    predicting.add_argument("--torch", default="2.11.0", help="the PyTorch that is measured")
+    predicting.add_argument("--jobs", type=int, default=1)
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("measured", type=Path)
+    comparing.add_argument("predicted", type=Path)
+    comparing.add_argument("out", type=Path)
+    comparing.add_argument("--capacities", type=Path)
+    return parser.parse_args()
+
+
+def predict_all(wanted: argparse.Namespace) -> int:
     import families
 
     families.preload()
-    halves = (wanted.half,) if wanted.half else ("choose", "prove")
-    table: list[dict[str, Any]] = []
-    for program in families.programs(halves):
-        if wanted.only and program.family.name not in wanted.only:
-            continue
+    found = json.loads(wanted.predicted.read_text()) if wanted.predicted.exists() else {}
+    chosen = [
+        program
+        for program in families.programs((wanted.half,) if wanted.half else families.GROUPS)
+        if program.name not in found and (not wanted.only or program.family.name in wanted.only)
+    ]
+    for first in range(0, len(chosen), wanted.jobs):
         with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "found.json"
-            run_forked(program.name, [("", functools.partial(predict, program, wanted.gpu, wanted.torch, out))], 1, 300)
-            found = json.loads(out.read_text()) if out.exists() else {"error": "the process ended"}
-        table += rows(wanted.measured, wanted.capacities, program, found)
-        with wanted.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(table)
+            outs = {
+                program.name: Path(folder) / f"{program.name}.json" for program in chosen[first : first + wanted.jobs]
+            }
+            tasks = [
+                (program.name, functools.partial(predict, program, wanted.gpu, wanted.torch, outs[program.name]))
+                for program in chosen[first : first + wanted.jobs]
+            ]
+            run_forked(", ".join(outs), tasks, wanted.jobs, 600)
+            for name, out in outs.items():
+                found[name] = json.loads(out.read_text()) if out.exists() else {"error": "the process ended"}
+        wanted.predicted.write_text(
+            "{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items()) + "\n}\n"
+        )
+    return int(any("error" in each for each in found.values()))
+
+
+def compare(wanted: argparse.Namespace) -> int:
+    import families
+
+    found = json.loads(wanted.predicted.read_text())
+    table: list[dict[str, Any]] = []
+    for program in families.programs(families.GROUPS):
+        if program.name in found:
+            table += rows(wanted.measured, wanted.capacities, program, found[program.name])
+    with wanted.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
     summary(table)
     return int(any(row["error"] for row in table))
+
+
+def main() -> int:
+    wanted = arguments()
+    return predict_all(wanted) if wanted.command == "predict" else compare(wanted)
 
 
 if __name__ == "__main__":

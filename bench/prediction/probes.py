@@ -280,10 +280,18 @@ def _convolutions() -> dict[str, Callable[[], Iterator[Probe]]]:
 def _groups() -> dict[str, Callable[[], Iterator[Probe]]]:
     import probes_layers
     import probes_more
+    import probes_networks
     import probes_sampled
 
     found = {function.__name__: function for function in (products, normalizations, losses, attention, recurrent)}
-    return _convolutions() | found | probes_more.GROUPS | probes_sampled.GROUPS | probes_layers.GROUPS
+    return (
+        _convolutions()
+        | found
+        | probes_more.GROUPS
+        | probes_sampled.GROUPS
+        | probes_networks.GROUPS
+        | probes_layers.GROUPS
+    )
 
 
 GROUPS = _groups()

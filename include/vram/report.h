@@ -16,7 +16,7 @@
  *   - A report never changes. Any thread may call any function at any time, several at once on one
  *     report, but none with a report while or after vram_report_close() closes it.
  *   - Every failure is a vram_report_status, and vram_report_last_error() is its message. A
- * function that fails throws nothing, prints nothing, and sets its results to NULL.
+ *     function that fails throws nothing, prints nothing, and sets its results to NULL.
  *   - A recording is data: nothing in a file is executed.
  *   - Sizes are bytes, and times are nanoseconds since the recording's first event. In a recording
  *     without a clock every time is the number of an event (docs/json.md).

@@ -4,7 +4,8 @@
 - ``vram.record()`` records allocations and frees of GPU memory; ``vram.scope()`` and ``vram.step()`` mark what the
   program is doing. The program ``vram``, which comes with this package, explains recordings (also ``python -m vram``).
 - ``vram.load()`` reads a recording: its report as Python values, and tables for pandas and Arrow.
-- ``vram.monitor`` measures functions and blocks; ``vram.memory()`` lists the GPUs and the processes that use them.
+- ``vram.monitor`` measures functions and blocks; ``vram.memory()`` lists the GPUs and the processes that use them;
+  ``vram.summary()`` says how PyTorch's allocator manages the memory of this process.
 - ``vram.Cleaner`` frees memory when that is worthwhile; ``vram.find_cycles()`` finds reference cycles with tensors,
   ``vram.why_alive()`` what keeps a tensor alive.
 - ``vram.dry_run()`` predicts the memory of a training step without a GPU, ``vram.predict()`` also that of changes to it.
@@ -21,6 +22,7 @@ from vram._stats import Stat, Stats, stats
 from vram.clean import AlivePath, Cleaned, Cleaner, Cleaning, Cycle, Grade, WhyAlive, find_cycles, why_alive
 from vram.dry import DryRun, DryRunContribution, DryRunFits, DryRunPeak, WhatIf, WhatIfs, dry_run, predict
 from vram.monitoring import (
+    AllocatorSummary,
     Board,
     DeviceUse,
     Gpu,
@@ -31,6 +33,7 @@ from vram.monitoring import (
     Monitor,
     Peaks,
     Region,
+    StreamSummary,
     TensorBoard,
     add_sink,
     log,
@@ -38,6 +41,7 @@ from vram.monitoring import (
     monitor,
     peaks,
     remove_sink,
+    summary,
 )
 from vram.planning import Checkpointed, CheckpointPlan, CheckpointRegion, checkpoint, plan_checkpoints
 from vram.recording import FlightRecorder, Recording, Scope, flight_recorder, is_recording, record, scope, step
@@ -49,6 +53,7 @@ from vram.watching import Watch, watch
 
 __all__ = [
     "AlivePath",
+    "AllocatorSummary",
     "BatchSize",
     "Board",
     "CheckpointPlan",
@@ -86,6 +91,7 @@ __all__ = [
     "Scope",
     "Stat",
     "Stats",
+    "StreamSummary",
     "TensorBoard",
     "Trial",
     "VramError",
@@ -122,6 +128,7 @@ __all__ = [
     "scope",
     "stats",
     "step",
+    "summary",
     "tensorflow",
     "watch",
     "why_alive",

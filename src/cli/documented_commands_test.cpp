@@ -31,7 +31,7 @@ struct Documented {
 std::vector<std::string> documents() {
   const std::string root = source_path("");
   std::vector<std::string> names;
-  for (const char* folder : {"", "docs", "deploy", "demo", "examples"}) {
+  for (const char* folder : {"", "docs", "docs/zh", "deploy", "demo", "examples"}) {
     for (const auto& entry : std::filesystem::directory_iterator(root + folder)) {
       if (entry.path().extension() == ".md") names.push_back(entry.path().lexically_relative(root));
     }

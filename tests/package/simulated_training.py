@@ -134,6 +134,9 @@ class SimulatedTraining:
         assert device == 0
         return Figures(self._allocated, self._reserved, *self._peak)
 
+    def pci_id(self, device: int) -> str | None:  # noqa: ARG002
+        return None
+
     def reset_peaks(self, device: int) -> None:
         assert device == 0
         self._peak = (self._allocated, self._reserved)

@@ -15,10 +15,11 @@ from torch import nn
 
 import vram
 from vram.dry import _clock, dry_run
-from vram.planning import _chain, _plan
-from vram.planning._plan import CheckpointPlan, plan_checkpoints
+from vram.planning import _chain, _live
+from vram.planning._plan import plan_checkpoints
 from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
+from vram.planning._result import CheckpointPlan
 
 TOKENS = torch.arange(16 * 128).reshape(16, 128) % 200
 
@@ -100,7 +101,7 @@ def test_planning_leaves_the_model_alone(full_bytes: int) -> None:
 
 
 def test_measured_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_plan, "_REPETITIONS", 1)
+    monkeypatch.setattr(_live, "_REPETITIONS", 1)
     model = Tower(blocks=4)
     model.embed.weight.grad = torch.ones_like(model.embed.weight)
     state = torch.get_rng_state()
@@ -161,7 +162,7 @@ def test_chosen_blocks(full_bytes: int) -> None:
         (lambda: plan_checkpoints(Tower(), TOKENS, "1GiB", cost="time"), ValueError, "'flops', 'measured', got 'time'"),
         (lambda: plan_checkpoints(Tower(), TOKENS, "2MiB", loss=loss), vram.VramError, r"it needs about .* use a larger budget"),
         (lambda: vram.checkpoint(Tower(), TOKENS), ValueError, "either sample and budget .* or plan alone"),
-        (lambda: plan_checkpoints(torch.compile(Tower()), TOKENS, "1GiB"), vram.VramError, "activation_memory_budget"),  # type: ignore[arg-type]
+        (lambda: plan_checkpoints(torch.compile(Tower()), TOKENS, "1GiB"), vram.VramError, "is compiled, .* compile=True"),  # type: ignore[arg-type]
         (lambda: plan_checkpoints(Tower(), TOKENS, "1GiB", blocks=[nn.Linear(2, 2)]), ValueError, "modules of the model"),
     ],
 )  # fmt: skip
@@ -211,8 +212,8 @@ def test_products_are_kept_where_that_is_worth_the_time_of_the_host(monkeypatch:
 def test_no_plan_is_slower_than_running_every_block_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(document: dict[str, Any], _budget_bytes: int, *, is_single: bool) -> Any:
         count = len(document["stages"]) - 1
-        regions = tuple(CheckpointRegion(i, i, is_single) for i in range(count))
-        return _chain.Solved(regions, 1 << 60, 0)
+        regions = tuple(CheckpointRegion(i, i) for i in range(count))
+        return _chain.Solved(() if is_single else regions, ("products",) * count if is_single else (), 1 << 60, 0)
 
     monkeypatch.setattr(_chain, "solve", slow)
     plan = plan_without_memory(256, 0.8)

@@ -79,6 +79,7 @@ class FakeFramework:
         del item
         return None
 
+    def pci_id(self, device: int) -> str | None: ...
     def reset_peaks(self, device: int) -> None: ...
     def synchronize(self, device: int) -> None: ...
     def is_out_of_memory(self, error: BaseException) -> bool:
@@ -124,7 +125,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> FakeFramework:
 
 
 def _set_host(monkeypatch: pytest.MonkeyPatch, free: int, available: int) -> None:
-    monkeypatch.setattr(_host, "host_memory", lambda: _host.HostMemory(free, available, 64 * GIB, 3 * GIB))
+    monkeypatch.setattr(_host, "host_memory", lambda: _host.HostMemory(free, available, 64 * GIB, 3 * GIB, GIB))
 
 
 def _of(report: Cleaning, grade: Grade) -> Cleaned:
@@ -357,13 +358,23 @@ def test_a_file_that_is_not_there_is_told(fake: FakeFramework, tmp_path: Path) -
     assert "name files that are there" in str(report.skipped)
 
 
+def test_the_kernels_own_caches_count_as_what_may_come_back(
+    fake: FakeFramework, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del fake
+    dropped: list[int] = []
+    monkeypatch.setattr(_host, "drop_caches", lambda: dropped.append(1))
+    report = _of(Cleaner(end="page_cache", drop_caches=True, min_bytes=4 * GIB).end(), Grade.PAGE_CACHE)
+    assert (report.skipped, dropped) == (None, [1])  # 3 GiB of pages and 1 GiB of entries and inodes
+
+
 def test_what_the_system_refuses_is_told(fake: FakeFramework, monkeypatch: pytest.MonkeyPatch) -> None:
     del fake
 
     def refuse() -> None:
         raise PermissionError(13, "Permission denied", "/proc/sys/vm/drop_caches")
 
-    monkeypatch.setattr(_host, "forget_all_files", refuse)
+    monkeypatch.setattr(_host, "drop_caches", refuse)
     report = _of(Cleaner(end="page_cache", drop_caches=True).end(), Grade.PAGE_CACHE)
     assert str(report.skipped).startswith("the system refused ([Errno 13] Permission denied")
 

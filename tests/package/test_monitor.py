@@ -27,7 +27,7 @@ class Counters:
     def __init__(self) -> None:
         self.allocated = self.peak = 0
         self.reserved = 100
-        self.waits = 0
+        self.waits = self.retries = self.ooms = 0
 
     def allocate(self, size: int) -> None:
         self.allocated += size
@@ -44,7 +44,12 @@ class Counters:
         return 0
 
     def figures(self, device: int) -> Figures:
-        return Figures(self.allocated, self.reserved, self.peak, self.reserved) if device == 0 else Figures(0, 0, 0, 0)
+        if device != 0:
+            return Figures(0, 0, 0, 0)
+        return Figures(self.allocated, self.reserved, self.peak, self.reserved, self.retries, self.ooms, 0, 0)
+
+    def pci_id(self, device: int) -> str | None:  # noqa: ARG002
+        return None
 
     def reset_peaks(self, device: int) -> None:
         if device == 0:
@@ -92,6 +97,10 @@ def test_a_region_has_change_peak_and_fragmentation(gpu: Counters) -> None:
             reserved_delta_bytes=0,
             peak_allocated_bytes=75,
             peak_reserved_bytes=100,
+            num_alloc_retries=0,
+            num_ooms=0,
+            num_device_alloc=0,
+            num_device_free=0,
         ),
     )
     assert region.result.devices[0].fragmentation == 0.75
@@ -290,6 +299,20 @@ def test_the_line_has_units(gpu: Counters, caplog: pytest.LogCaptureFixture) -> 
     assert line.endswith("; GPU 0: +3 MiB, now 4 MiB of 8 MiB reserved (50% unused), peak 6 MiB")
     assert str(DeviceUse(3)) == "GPU 3: memory unknown"
     assert str(Measurement("x", 1, 0, 999_600, unknown_reason="y")) == "x: 1000 us; GPU memory unknown: y"
+
+
+def test_retries_and_ooms_of_the_region_are_counted(gpu: Counters, seen: list[Measurement]) -> None:
+    gpu.retries, gpu.ooms = 5, 1
+    with vram.monitor("x"):
+        gpu.retries += 2
+        gpu.ooms += 1
+    with vram.monitor("y"):
+        gpu.retries = 0  # as torch.cuda.reset_accumulated_memory_stats() does
+    first, second = (measurement.devices[0] for measurement in seen)
+    assert (first.num_alloc_retries, first.num_ooms, first.num_device_alloc) == (2, 1, 0)
+    assert str(first).endswith(", retries 2, OOMs 1")
+    assert (second.num_alloc_retries, second.num_ooms) == (None, 0)
+    assert "retr" not in str(second)
 
 
 def test_who_is_not_listened_to_is_not_measured(gpu: Counters, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The Python programs of the READMEs and of docs/training-loop.md run unchanged, without a GPU."""
+"""The Python programs of the READMEs, docs/quick-start.md and docs/training-loop.md, and of their translations, run without a GPU."""
 
 from __future__ import annotations
 
@@ -25,12 +25,19 @@ def output_of(name: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_program_about_the_training_loop_runs(tmp_path: Path) -> None:
-    printed = output_of("docs/training-loop.md", tmp_path)
+@pytest.mark.parametrize("folder", ["docs", "docs/zh"])
+def test_the_program_about_the_training_loop_runs(folder: str, tmp_path: Path) -> None:
+    printed = output_of(f"{folder}/training-loop.md", tmp_path)
     assert "validation: " in printed
     assert "workspaces: skipped, no GPU is in use" in printed
     assert re.search(r"^loss \d\.\d{3}, 1 micro-batches of 4096$", printed, re.MULTILINE)
     assert (tmp_path / "run.vtrace").stat().st_size > 0
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/zh"])
+def test_the_program_of_the_quick_start_runs(folder: str, tmp_path: Path) -> None:
+    printed = output_of(f"{folder}/quick-start.md", tmp_path)
+    assert re.fullmatch(r"mean loss \d\.\d{3}\nloss \d\.\d{3}, 1 micro-batches of 4096\n", printed)
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])

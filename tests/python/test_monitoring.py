@@ -198,3 +198,128 @@ def test_a_board_that_others_could_read_is_refused(tmp_path: pathlib.Path) -> No
     tmp_path.chmod(0o755)
     body = "try:\n    vram.Board()\nexcept vram.VramError as error:\n    print(error)"
     assert "mode 0755" in run(body, VRAM_BOARD=str(tmp_path))
+
+
+# CUDA's driver as far as vram.monitor asks it: contexts on the devices in `contexts`, a bit for each.
+CONTEXTS = """
+#include <stdio.h>
+unsigned contexts = 0;
+int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = contexts >> device & 1;
+  return device < 2 ? 0 : 101;
+}
+int cuDeviceGetPCIBusId(char* text, int size, int device) {
+  return snprintf(text, size, "0000:%02X:00.0", 0x19 + device) < 0;
+}
+"""
+
+DRIVER_BODY = """
+import ctypes, os, pathlib
+cuda = ctypes.CDLL({cuda!r}) if {cuda!r} else None
+scenario = pathlib.Path(os.environ["FAKE_NVML_SCENARIO"])
+def become(contexts, own, used, other=""):
+    if cuda:
+        ctypes.c_uint.in_dll(cuda, "contexts").value = contexts
+    device = "device {{}}\\nname Card\\nuuid GPU-{{}}\\npci 0 {{:#x}} 0\\ntotal 1000M\\nreserved 0\\n"
+    lines = [device.format(i, i, 0x19 + i) + f"used {{used if i else 5}}M" for i in range(2)]
+    processes = ([f"process compute {{os.getpid()}} {{own}}M"] if own else []) + ([other] if other else [])
+    scenario.with_suffix(".new").write_text("\\n".join([*lines, *processes, ""]))
+    scenario.with_suffix(".new").rename(scenario)
+def shown(use):
+    sizes = (use.process_bytes, use.process_delta_bytes, use.device_used_bytes, use.device_used_delta_bytes)
+    return use.device, *(size if size is None else size >> 20 for size in sizes)
+vram.add_sink(lambda _: None)
+"""
+
+
+@pytest.fixture(name="cuda", scope="module")
+def _cuda(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("cuda")
+    (folder / "cuda.c").write_text(CONTEXTS)
+    file = folder / "libcuda.so.1"
+    command = ["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(file), str(folder / "cuda.c")]
+    subprocess.run(command, check=True, timeout=60)
+    return file
+
+
+def run_with_driver(cuda: pathlib.Path | str, body: str, folder: pathlib.Path, **changes: str) -> str:
+    scenario = folder / "machine"
+    scenario.write_text("driver loaded\n")
+    nvml = str(FAKES / "3/libnvidia-ml.so.1")
+    begin = DRIVER_BODY.format(cuda=str(cuda))
+    return run(begin + body, VRAM_NVML=nvml, FAKE_NVML_SCENARIO=str(scenario), **changes)
+
+
+def test_a_region_has_the_drivers_figure_of_a_process_without_a_framework(
+    cuda: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    body = """
+become(2, 100, 400)
+with vram.monitor("cupy") as region:
+    become(2, 164, 464)
+print(*map(shown, region.result.devices))
+print(str(region.result).split("; ")[1])
+with vram.monitor("unread", driver=False) as region:
+    pass
+print(region.result.devices)
+"""
+    if not is_host():
+        pytest.skip("in a container the driver's pids are the host's")
+    assert run_with_driver(cuda, body, tmp_path).splitlines() == [
+        "(1, 164, 64, 464, 64)",
+        "GPU 1: this process by the driver 164 MiB (+64 MiB)",
+        "()",
+    ]
+
+
+def test_the_context_that_a_region_creates_counts(cuda: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    body = """
+become(0, 0, 10)
+with vram.monitor("first") as region:
+    become(2, 500, 510)
+print(*map(shown, region.result.devices))
+"""
+    if not is_host():
+        pytest.skip("in a container the driver's pids are the host's")
+    assert run_with_driver(cuda, body, tmp_path) == "(1, 500, 500, 510, None)\n"
+
+
+def test_in_a_container_only_the_single_process_of_a_device_is_known_to_be_this_one(
+    cuda: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    body = """
+from vram.monitoring import _driver
+_driver._FIRST_PID_NAMESPACE = 0  # this process is in another one
+become(2, 0, 200, "process compute 4711 150M")
+with vram.monitor("alone") as region:
+    become(2, 0, 230, "process compute 4711 180M")
+print(*map(shown, region.result.devices))
+become(2, 50, 200, "process compute 4711 150M")  # with the number of a process of another container
+with vram.monitor("shared") as region:
+    pass
+print(*map(shown, region.result.devices))
+print(str(region.result).split("; ")[1])
+"""
+    assert run_with_driver(cuda, body, tmp_path).splitlines() == [
+        "(1, 180, 30, 230, 30)",
+        "(1, None, None, 200, 0)",
+        "GPU 1: all processes by the driver 200 MiB (0 B)",
+    ]
+
+
+def test_without_cuda_in_the_process_the_driver_is_not_loaded(tmp_path: pathlib.Path) -> None:
+    calls = tmp_path / "calls"
+    body = """
+become(0, 0, 10)
+with vram.monitor("host") as region:
+    pass
+print(region.result)
+"""
+    found = run_with_driver("", body, tmp_path, FAKE_NVML_CALLS=str(calls))
+    assert found.endswith("; GPU memory unknown: no framework that vram knows is imported\n")
+    assert not calls.exists()
+
+
+def is_host() -> bool:
+    return os.stat("/proc/self/ns/pid").st_ino == 0xEFFFFFFC

@@ -6,7 +6,7 @@ import re
 from pathlib import PurePosixPath
 
 from check_links import read_document
-from source_files import ROOT, source_files
+from source_files import ROOT
 
 ENGLISH, CHINESE = ((ROOT / name).read_text() for name in ("README.md", "README.zh-CN.md"))
 MAX_LINES = 120
@@ -35,15 +35,38 @@ def test_both_have_the_same_lines() -> None:
 
 
 def test_both_have_the_same_links() -> None:
-    other = {"README.zh-CN.md": "README.md", "docs/zh/habits.md": "docs/habits.md"}
     ours, theirs = (
-        [other.get(link.target, link.target) for link in read_document(text).links] for text in (ENGLISH, CHINESE)
+        [
+            re.sub(r"README(\.zh-CN)?\.md|docs/zh/", lambda part: "docs/" if part[0] == "docs/zh/" else "", link.target)
+            for link in read_document(text).links
+        ]
+        for text in (ENGLISH, CHINESE)
     )
     assert ours == theirs
 
 
+def test_the_chinese_one_leads_to_chinese_pages() -> None:
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs/zh").glob("*.md")}
+    assert [link.target for link in read_document(CHINESE).links if link.target in pages] == []
+
+
+def listed(index: str) -> list[str]:
+    return [link.target for link in read_document((ROOT / index).read_text()).links]
+
+
 def test_the_index_lists_every_page() -> None:
-    listed = [link.target for link in read_document((ROOT / "docs/README.md").read_text()).links]
-    pages = {PurePosixPath(path).relative_to("docs").as_posix() for path in source_files(".md", under="docs")}
-    assert pages - set(listed) == {"README.md"}
-    assert len(listed) == len(set(listed))
+    found = listed("docs/README.md")
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert pages - set(found) == {"README.md"}
+    assert len(found) == len(set(found))
+
+
+def test_the_chinese_index_lists_the_same_pages_in_chinese_where_they_are() -> None:
+    found = listed("docs/zh/README.md")
+    assert [PurePosixPath(target).name for target in found[1:]] == [
+        PurePosixPath(target).name for target in listed("docs/README.md")[1:-1]
+    ]
+    for target in found[1:]:
+        name = PurePosixPath(target).name
+        assert ("/" not in target) == ((ROOT / "docs/zh" / name).is_file() and name != "README.md"), target
+        assert f"]({target}){'（英文）' if '/' in target else '：'}" in (ROOT / "docs/zh/README.md").read_text()

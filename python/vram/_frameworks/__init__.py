@@ -24,6 +24,14 @@ class Figures:
     reserved_bytes: int | None = None  # held by the framework's allocator: allocated_bytes and its cache
     peak_allocated_bytes: int | None = None
     peak_reserved_bytes: int | None = None
+    # Since the program started, with the meanings of torch.cuda.memory_stats().
+    num_alloc_retries: int | None = None
+    num_ooms: int | None = None
+    num_device_alloc: int | None = None
+    num_device_free: int | None = None
+
+
+COUNTERS = ("num_alloc_retries", "num_ooms", "num_device_alloc", "num_device_free")
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,9 @@ class Counters(Protocol):
 
     def figures(self, device: int) -> Figures:
         """Waits for nothing."""
+
+    def pci_id(self, device: int) -> str | None:
+        """The PCI address, "0000:19:00.0"; None: the framework does not report it."""
 
     def reset_peaks(self, device: int) -> None:
         """Peaks become what is current."""
@@ -143,6 +154,7 @@ def used_framework() -> Framework | None:
 
 
 __all__ = [
+    "COUNTERS",
     "Counters",
     "DeviceMemory",
     "Figures",

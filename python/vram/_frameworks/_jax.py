@@ -33,6 +33,9 @@ class JaxFramework:
             peak_reserved_bytes=stats.get("peak_pool_bytes"),
         )
 
+    def pci_id(self, device: int) -> str | None:  # noqa: ARG002
+        return None
+
     def reset_peaks(self, device: int) -> None:
         """There is no way to: peaks are since the program's beginning."""
 

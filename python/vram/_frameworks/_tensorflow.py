@@ -31,6 +31,9 @@ class TensorFlowFramework:
         info = self._tensorflow.config.experimental.get_memory_info(f"GPU:{device}")
         return Figures(allocated_bytes=int(info["current"]), peak_allocated_bytes=int(info["peak"]))
 
+    def pci_id(self, device: int) -> str | None:  # noqa: ARG002
+        return None
+
     def reset_peaks(self, device: int) -> None:
         self._tensorflow.config.experimental.reset_memory_stats(f"GPU:{device}")
 

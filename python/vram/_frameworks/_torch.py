@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Any
 
-from vram._frameworks import DeviceMemory, Figures, Tensor
+from vram._frameworks import COUNTERS, DeviceMemory, Figures, Tensor
 from vram._frameworks._frozen import may_hide_graphs
 
 # What libraries under PyTorch say instead of raising OutOfMemoryError.
@@ -47,7 +47,29 @@ class TorchFramework:
             reserved_bytes=stats.get("reserved_bytes.all.current", 0),
             peak_allocated_bytes=stats.get("allocated_bytes.all.peak", 0),
             peak_reserved_bytes=stats.get("reserved_bytes.all.peak", 0),
+            **{name: stats.get(name) for name in COUNTERS},
         )
+
+    def requested_bytes(self, device: int) -> int | None:
+        """Return what the program asked for, before rounding. PyTorch reports it from 2.1 on."""
+        requested: int | None = self._torch.cuda.memory_stats(device).get("requested_bytes.all.current")
+        return requested
+
+    def segments(self, device: int) -> list[dict[str, Any]]:
+        """Return the allocator's segments as torch.cuda.memory_snapshot() lists them, without its history."""
+        snapshot = self._torch.cuda.memory_snapshot
+        try:
+            segments = snapshot(include_traces=False)
+        except TypeError:  # an older PyTorch
+            segments = snapshot()
+        return [segment for segment in segments if segment["device"] == device]
+
+    def pci_id(self, device: int) -> str | None:
+        """See Counters. PyTorch reports it from 2.7 on."""
+        properties = self._torch.cuda.get_device_properties(device)
+        if not hasattr(properties, "pci_bus_id"):
+            return None
+        return f"{properties.pci_domain_id:04x}:{properties.pci_bus_id:02x}:{properties.pci_device_id:02x}.0"
 
     def reset_peaks(self, device: int) -> None:
         self._torch.cuda.reset_peak_memory_stats(device)

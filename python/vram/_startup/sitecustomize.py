@@ -106,8 +106,7 @@ def _record() -> None:
     try:
         recording = _load_vram().recording
         recording.record_from_environment(requires_driver=_is_strict())
-        is_first = os.environ.setdefault("VRAM_RECORD_FIRST", str(os.getpid())) == str(os.getpid())
-        atexit.register(_finish, recording, is_first)
+        atexit.register(_finish, recording, _is_first())
     except Exception as error:
         _fail("is not recorded", error)
 
@@ -123,15 +122,31 @@ def _finish(recording: ModuleType, is_first: bool) -> None:
     """Finish at the end of the process; the program's first process reports that it had nothing to record."""
     try:
         if recording.finish_recording() is None and is_first:
-            _warn("nothing was recorded: the program used no GPU memory")
+            _warn(recording.nothing_recorded())
     except Exception as error:
         _warn(_first_line(error))
         if _is_strict():
             _State.is_recorded_in_part = True
 
 
+def _is_first() -> bool:
+    """Whether this process is the first Python process of the program."""
+    return os.environ.get("VRAM_RECORD_FIRST") == str(os.getpid())
+
+
+def _report_if_empty() -> None:
+    """A program that imports no framework may still have used the driver, or started processes that did."""
+    if "VRAM_RECORD" not in os.environ or _begun or not _is_first():
+        return
+    with contextlib.suppress(Exception):
+        recording = _load_vram().recording
+        if recording.file_of_program() is None:
+            _warn(recording.nothing_recorded())
+
+
 def _check_at_exit() -> None:
     """The last of the program's own functions at exit: the exit code can be changed only by ending here."""
+    _report_if_empty()
     if not _is_strict():
         return
     if _State.is_recorded_in_part:
@@ -231,6 +246,8 @@ def _run_the_users_own() -> None:
 
 if os.environ.get("VRAM_POOL") == "1" or "VRAM_RECORD" in os.environ or "VRAM_FLIGHT" in os.environ:
     sys.meta_path.insert(0, _Finder())
+    if "VRAM_RECORD" in os.environ:
+        os.environ.setdefault("VRAM_RECORD_FIRST", str(os.getpid()))
     atexit.register(_check_at_exit)  # the first to be registered is the last to run
     for _framework in filter(_is_loaded, FRAMEWORKS):  # a .pth file's import came before
         _begin(_framework)

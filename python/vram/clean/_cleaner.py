@@ -46,7 +46,8 @@ class Cleaner:
         min_bytes: "64MiB" or a number of bytes.
         max_time_fraction: A fraction of the time, more than 0 and at most 1.
         files: The files whose pages PAGE_CACHE drops.
-        drop_caches: Lets PAGE_CACHE drop the pages of all files of the machine; root only.
+        drop_caches: Lets PAGE_CACHE do what ``sync; echo 3 > /proc/sys/vm/drop_caches`` does; root only. All programs
+            of the machine then read their files from disk again.
 
     Raises:
         ValueError: A grade does not exist, a fraction is out of range, or ``min_bytes`` is not a size.

@@ -21,6 +21,7 @@ class HostMemory:
     available_bytes: int  # free, or available at once on request
     total_bytes: int
     file_bytes: int  # the page cache
+    slab_bytes: int  # the kernel's caches that it can give back: directory entries and inodes
 
 
 def host_memory() -> HostMemory | None:
@@ -28,7 +29,9 @@ def host_memory() -> HostMemory | None:
     try:
         lines = _MEMINFO.read_text().splitlines()
         sizes = {name: int(rest.split()[0]) << 10 for name, _, rest in (line.partition(":") for line in lines)}
-        return HostMemory(sizes["MemFree"], sizes["MemAvailable"], sizes["MemTotal"], sizes["Cached"])
+        return HostMemory(
+            sizes["MemFree"], sizes["MemAvailable"], sizes["MemTotal"], sizes["Cached"], sizes["SReclaimable"]
+        )
     except (OSError, KeyError, ValueError, IndexError):
         return None
 
@@ -52,13 +55,17 @@ def forget_files(files: Sequence[Path]) -> None:
             os.close(descriptor)
 
 
-def forget_all_files() -> None:
-    """Drop the pages of all files of the machine.
+def drop_caches() -> None:
+    """Drop the pages of all files of the machine, and the kernel's directory entries and inodes.
+
+    Writes what is not on disk yet first, because the kernel keeps such pages; that takes as long as the disks take.
 
     Raises:
         OSError: Only root may do this.
     """
-    _DROP_CACHES.write_text("1")
+    with open(_DROP_CACHES, "w") as file:  # before the writing, which is for nothing if it is refused
+        os.sync()
+        file.write("3")
 
 
 def _cached_bytes(file: Path) -> int:

@@ -118,7 +118,7 @@ class Work:
             return Prospect(None, 0, impossible=f"{error}; name files that are there")
         if memory is None:
             return Prospect(kept, kept)
-        kept = memory.file_bytes if self._drop_caches else kept
+        kept = memory.file_bytes + memory.slab_bytes if self._drop_caches else kept
         return Prospect(kept, kept, self._sufficient_reason(memory.free_bytes, memory.total_bytes))
 
     def _sufficient_reason(self, free: int, total: int) -> str | None:
@@ -128,7 +128,7 @@ class Work:
 
     def _drop_pages(self) -> str | None:
         if self._drop_caches:
-            _host.forget_all_files()
+            _host.drop_caches()
         else:
             _host.forget_files(self._files)
         return None

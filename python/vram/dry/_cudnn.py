@@ -157,6 +157,35 @@ def _rnn_backward(x: Any, weight: Any, stride: int, _weight_buf: Any, hx: Any, c
     )
 
 
+# ------------------------------------------------------------------------------------------------ recurrent cells
+
+# Values that a cell keeps for each hidden unit (aten/src/ATen/native/cuda/RNN.cu).
+_KEPT_BY_GRU_CELL, _GATES_OF_GRU_CELL = 5, 3
+
+
+def _gru_cell(_gates: Any, _hidden_gates: Any, hx: Any, *_biases: Any) -> Any:
+    return torch.empty_like(hx, memory_format=torch.contiguous_format), hx.new_empty(
+        hx.size(0), _KEPT_BY_GRU_CELL * hx.size(1)
+    )
+
+
+def _gru_cell_backward(grad_hy: Any, workspace: Any, has_bias: bool) -> Any:
+    rows, width = workspace.size(0), workspace.size(1) // _KEPT_BY_GRU_CELL * _GATES_OF_GRU_CELL
+    gates = [workspace.new_empty(rows, width) for _ in range(2)]
+    biases = [workspace.new_empty(width) if has_bias else None for _ in range(2)]
+    return (*gates, torch.empty_like(grad_hy, memory_format=torch.contiguous_format), *biases)
+
+
+def _lstm_cell(gates: Any, _hidden_gates: Any, cx: Any, *_biases: Any) -> Any:
+    states = (torch.empty_like(cx, memory_format=torch.contiguous_format) for _ in range(2))
+    return (*states, torch.empty_like(gates, memory_format=torch.contiguous_format))
+
+
+def _lstm_cell_backward(_grad_hy: Any, _grad_cy: Any, cx: Any, _cy: Any, workspace: Any, has_bias: bool) -> Any:
+    bias = workspace.new_empty(workspace.size(1)) if has_bias else None
+    return torch.empty_like(workspace), torch.empty_like(cx, memory_format=torch.contiguous_format), bias
+
+
 # ------------------------------------------------------------------------------------------------ attention, batch normalization
 
 
@@ -184,6 +213,10 @@ def _attention(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> An
 HANDLED: dict[Any, Any] = {
     _ATEN._cudnn_rnn.default: handled(_rnn),
     _ATEN._cudnn_rnn_backward.default: handled(_rnn_backward),
+    _ATEN._thnn_fused_gru_cell.default: handled(_gru_cell),
+    _ATEN._thnn_fused_gru_cell_backward.default: handled(_gru_cell_backward),
+    _ATEN._thnn_fused_lstm_cell.default: handled(_lstm_cell),
+    _ATEN._thnn_fused_lstm_cell_backward_impl.default: handled(_lstm_cell_backward),
     _ATEN._scaled_dot_product_cudnn_attention.default: _attention,
 }
 

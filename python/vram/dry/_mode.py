@@ -42,6 +42,8 @@ _ATEN = torch.ops.aten
 _BIRTHS = {
     _ATEN.native_dropout.default: (1, 0),  # the mask first
     _ATEN._ctc_loss.default: (1, 0),  # the probabilities first
+    _ATEN._thnn_fused_gru_cell.default: (1, 0),  # what backward needs first
+    _ATEN._thnn_fused_lstm_cell.default: (2, 0, 1),
     _ATEN._scaled_dot_product_cudnn_attention.default: (2, 3, 0, 1),  # of tensors only: seed and offset first
 }
 # Operators that are other ones on a GPU where PyTorch's C++ code calls them; see _is_in_place().

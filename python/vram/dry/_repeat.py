@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from vram._texts import tr
 from vram.dry._run import Run, TracedRun
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ def stopped_after(run: TracedRun, steps: int) -> Iterator[None]:
         yield
     if 0 < run.steps < min(steps, _WITH_STATES):
         warnings.warn(
-            "the program ended after one step of its optimizer; what the states of the optimizer add to the peak of a later step is not "
-            "predicted",
+            tr(
+                "the program ended after one step of its optimizer; what the states of the optimizer add to the peak of a later step is not "
+                "predicted"
+            ),
             stacklevel=3,
         )
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vram._error import VramError
 from vram._sizes import format_size
+from vram._texts import tr
 from vram.dry import _edited, _program
 from vram.dry._gpu import Gpu
 from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak, contributions, fits_on, module_of
@@ -115,12 +116,15 @@ class TracedRun:
         needed = self._replayed["min_capacity_bytes"] + self._running().outside_bytes
         if self._error is not None:
             warnings.warn(
-                f"the program ended with {self._error}, so the results are about what ran until then", stacklevel=3
+                tr("the program ended with {}, so the results are about what ran until then").format(self._error),
+                stacklevel=3,
             )
         elif self._running().lacks_states:
             warnings.warn(
-                "the optimizer stepped once, and its states exist from then on; what they add to forward and backward is not predicted: run two "
-                "steps",
+                tr(
+                    "the optimizer stepped once, and its states exist from then on; what they add to forward and backward is not predicted: "
+                    "run two steps"
+                ),
                 stacklevel=3,
             )
         if self._ran_out:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from vram._texts import tr
 from vram.dry import _cuda, _cudnn, _parameters, _reading, _transformers
 from vram.dry._choices import Choices, convolution_format
 from vram.dry._clock import Clock, Rates
@@ -144,14 +145,17 @@ class Session:
         if self.unknown_operators:
             names = ", ".join(sorted(self.unknown_operators))
             warnings.warn(
-                f"no rule says what the kernels of these operators allocate in addition to their results, so the prediction may be too low: "
-                f"{names}",
+                tr(
+                    "no rule says what the kernels of these operators allocate in addition to their results, so the prediction may be too low: {}"
+                ).format(names),
                 stacklevel=3,
             )
         if self.estimated_operators:
             names = ", ".join(sorted(self.estimated_operators))
             warnings.warn(
-                f"the workspaces of these operators are estimated, so the peak of reserved bytes may be more than 10 % off: {names}",
+                tr(
+                    "the workspaces of these operators are estimated, so the peak of reserved bytes may be more than 10 % off: {}"
+                ).format(names),
                 stacklevel=3,
             )
 

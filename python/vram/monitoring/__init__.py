@@ -13,8 +13,10 @@ from vram.monitoring._monitor import Monitor, monitor
 from vram.monitoring._peaks import Peaks, peaks
 from vram.monitoring._region import Region
 from vram.monitoring._sinks import Sink, TensorBoard, add_sink, log, remove_sink
+from vram.monitoring._summary import AllocatorSummary, StreamSummary, summary
 
 __all__ = [
+    "AllocatorSummary",
     "Board",
     "DeviceUse",
     "Gpu",
@@ -26,6 +28,7 @@ __all__ = [
     "Peaks",
     "Region",
     "Sink",
+    "StreamSummary",
     "TensorBoard",
     "add_sink",
     "log",
@@ -33,4 +36,5 @@ __all__ = [
     "monitor",
     "peaks",
     "remove_sink",
+    "summary",
 ]

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vram._sizes import format_size
+from vram._texts import tr
 
 
 @dataclass(frozen=True)
 class DeviceUse:
     """One device over a region, in bytes. None: the framework does not report the value.
 
-    ``allocated_bytes`` and ``reserved_bytes`` are those at the end, the deltas are end minus beginning, and the peaks
-    are the largest values within the region. All are those of the whole process, including its other threads.
+    ``allocated_bytes`` and ``reserved_bytes`` are the framework's at the end, the deltas are end minus beginning, and
+    the peaks are the largest values within the region. ``process_bytes`` is what the driver counts for this process:
+    tensors, the allocator's cache, contexts, and what other libraries (CuPy, NCCL, extensions) allocated.
+    ``device_used_bytes`` is used by all processes. The ``num_…`` figures are those of the region: PyTorch's requests
+    that had to empty the cache and try again, its out-of-memory errors, and its requests to the driver for memory and
+    to take it back. All are those of the whole process, including its other threads.
 
     >>> DeviceUse(device=0, allocated_bytes=6 << 30, reserved_bytes=8 << 30).fragmentation
     0.25
@@ -25,6 +30,14 @@ class DeviceUse:
     reserved_delta_bytes: int | None = None
     peak_allocated_bytes: int | None = None
     peak_reserved_bytes: int | None = None
+    process_bytes: int | None = None
+    process_delta_bytes: int | None = None
+    device_used_bytes: int | None = None
+    device_used_delta_bytes: int | None = None
+    num_alloc_retries: int | None = None
+    num_ooms: int | None = None
+    num_device_alloc: int | None = None
+    num_device_free: int | None = None
 
     @property
     def fragmentation(self) -> float | None:
@@ -34,17 +47,41 @@ class DeviceUse:
         return 1 - self.allocated_bytes / self.reserved_bytes
 
     def __str__(self) -> str:
+        words = [*self._allocator_words(), *self._driver_words()]
+        if not words:
+            return tr("GPU {}: memory unknown").format(self.device)
+        return tr("GPU {}: {}").format(self.device, ", ".join(words))
+
+    def _allocator_words(self) -> list[str]:
         if self.allocated_bytes is None:
-            return f"GPU {self.device}: memory unknown"
-        delta = self.allocated_delta_bytes
-        words = "" if delta is None else f"{'+' if delta > 0 else ''}{format_size(delta)}, "
-        words += f"now {format_size(self.allocated_bytes)}"
+            return []
+        now = tr("now {}").format(format_size(self.allocated_bytes))
         if self.reserved_bytes is not None:
-            words += f" of {format_size(self.reserved_bytes)} reserved"
+            now += tr(" of {} reserved").format(format_size(self.reserved_bytes))
         if self.fragmentation is not None:
-            words += f" ({self.fragmentation:.0%} unused)"
+            now += tr(" ({:.0%} unused)").format(self.fragmentation)
         peak = self.peak_allocated_bytes
-        return f"GPU {self.device}: {words}, peak {'unknown' if peak is None else format_size(peak)}"
+        delta = [] if self.allocated_delta_bytes is None else [_signed(self.allocated_delta_bytes)]
+        words = [*delta, now, tr("peak {}").format(tr("unknown") if peak is None else format_size(peak))]
+        if self.num_alloc_retries:
+            words.append(tr("retries {}").format(self.num_alloc_retries))
+        if self.num_ooms:
+            words.append(tr("OOMs {}").format(self.num_ooms))
+        return words
+
+    def _driver_words(self) -> list[str]:
+        """Say the process's figure; where it is unknown, that of the device, which at least has its change."""
+        for size, delta, text in (
+            (self.process_bytes, self.process_delta_bytes, tr("this process by the driver {}")),
+            (self.device_used_bytes, self.device_used_delta_bytes, tr("all processes by the driver {}")),
+        ):
+            if size is not None:
+                return [text.format(format_size(size)) + ("" if delta is None else f" ({_signed(delta)})")]
+        return []
+
+
+def _signed(size_bytes: int) -> str:
+    return f"{'+' if size_bytes > 0 else ''}{format_size(size_bytes)}"
 
 
 @dataclass(frozen=True)
@@ -79,10 +116,10 @@ class Measurement:
     def __str__(self) -> str:
         words = [f"{self.name}: {_format_duration(self.duration_ns)}"]
         if self.error is not None:
-            words[0] += f", ended by {self.error}"
+            words[0] += tr(", ended by {}").format(self.error)
         words += [str(use) for use in self.devices]
         if not self.devices:
-            words.append(f"GPU memory unknown: {self.unknown_reason}")
+            words.append(tr("GPU memory unknown: {}").format(self.unknown_reason))
         return "; ".join(words)
 
 

@@ -10,6 +10,7 @@ from vram._error import VramError
 from vram._library import last_error, library, sized, status_text
 from vram._prototypes import NO_INSTANCE, OK, UNKNOWN, DeviceInfo, ProcessInfo
 from vram._sizes import format_size
+from vram._texts import columns_of, tr
 
 _VENDORS = {
     _prototypes.VENDOR_NVIDIA: "nvidia",
@@ -85,15 +86,19 @@ class Memory:
 
     def __str__(self) -> str:
         if not self.gpus:
-            return f"no GPU known: {self.unknown_reason}"
-        rows: list[tuple[str, ...]] = [("GPU", "name", "used", "free", "reserved", "total", "busy")]
+            return tr("no GPU known: {}").format(self.unknown_reason)
+        rows: list[tuple[str, ...]] = [
+            ("GPU", tr("name"), tr("used"), tr("free"), tr("reserved"), tr("total"), tr("busy"))
+        ]
         for gpu in self.gpus:
             sizes = (gpu.used_bytes, gpu.free_bytes, gpu.reserved_bytes, gpu.total_bytes)
             busy = "?" if gpu.busy_percent is None else f"{gpu.busy_percent} %"
-            name = gpu.error or (gpu.name or "?") + (" (asleep)" if gpu.is_asleep else "")
+            name = gpu.error or (gpu.name or "?") + (tr(" (asleep)") if gpu.is_asleep else "")
             rows.append((str(gpu.index), name, *map(_size, sizes), busy))
         lines = _table(rows) + [line for gpu in self.gpus for line in _process_lines(gpu)]
-        return "\n".join(lines + ([f"NVIDIA's GPUs unknown: {self.unknown_reason}"] if self.unknown_reason else []))
+        return "\n".join(
+            lines + ([tr("NVIDIA's GPUs unknown: {}").format(self.unknown_reason)] if self.unknown_reason else [])
+        )
 
 
 def memory() -> Memory:
@@ -121,13 +126,18 @@ def memory() -> Memory:
     try:
         missing = ctypes.create_string_buffer(4096)
         library().vram_sampler_missing(sampler, missing, len(missing))
-        gpus = tuple(_gpu(sampler, index) for index in range(library().vram_sampler_device_count(sampler)))
-        return Memory(gpus, _text(missing.value) or (None if gpus else "the driver lists none"))
+        gpus = tuple(read_gpu(sampler, index) for index in range(library().vram_sampler_device_count(sampler)))
+        return Memory(gpus, _text(missing.value) or (None if gpus else tr("the driver lists none")))
     finally:
         library().vram_sampler_close(sampler)
 
 
-def _gpu(sampler: ctypes.c_void_p, index: int) -> Gpu:
+def read_gpu(sampler: ctypes.c_void_p, index: int) -> Gpu:
+    """Return a GPU and its processes by an open sampler.
+
+    Raises:
+        VramError: The sampler has no such GPU.
+    """
     info = sized(DeviceInfo)
     entries = (ProcessInfo * 1024)()  # more processes than one GPU can have
     count = ctypes.c_size_t(len(entries))
@@ -180,22 +190,31 @@ def _size(size_bytes: int | None) -> str:
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
     """Columns, the numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
+    widths = [max(map(columns_of, column)) for column in zip(*rows)]
     return [
-        "  ".join(cell.ljust(w) if i == 1 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
+        "  ".join(_padded(cell, width, is_left=i == 1) for i, (cell, width) in enumerate(zip(row, widths)))
         for row in rows
     ]
 
 
+def _padded(cell: str, width: int, *, is_left: bool) -> str:
+    spaces = " " * (width - columns_of(cell))
+    return cell + spaces if is_left else spaces + cell
+
+
 def _use(process: GpuProcess) -> str:
-    host = f", {format_size(process.host_bytes)} of the host" if process.host_bytes else ""
+    host = tr(", {} of the host").format(format_size(process.host_bytes)) if process.host_bytes else ""
     return _size(process.used_bytes) + host
 
 
 def _process_lines(gpu: Gpu) -> list[str]:
     if gpu.processes is None:
-        return [f"GPU {gpu.index}: processes unknown"]
-    lines = [f"GPU {gpu.index}: process {process.pid} uses {_use(process)}" for process in gpu.processes]
+        return [tr("GPU {}: processes unknown").format(gpu.index)]
+    lines = [
+        tr("GPU {}: process {} uses {}").format(gpu.index, process.pid, _use(process)) for process in gpu.processes
+    ]
     if gpu.processes and gpu.unattributed_bytes:
-        lines.append(f"GPU {gpu.index}: {_size(gpu.unattributed_bytes)} used by no process that the driver lists")
+        lines.append(
+            tr("GPU {}: {} used by no process that the driver lists").format(gpu.index, _size(gpu.unattributed_bytes))
+        )
     return lines

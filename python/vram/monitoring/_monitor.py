@@ -23,12 +23,15 @@ _open: ContextVar[tuple[tuple[Monitor, Region], ...]] = ContextVar("vram_open_re
 class Monitor:
     """The result of ``vram.monitor(…)``. It may be reused, nested, and used by several threads at once."""
 
-    def __init__(self, name: str | None, synchronize: bool, every: int, reset_peaks: bool) -> None:
+    def __init__(
+        self, name: str | None, synchronize: bool, every: int, reset_peaks: bool = True, driver: bool = True
+    ) -> None:
         require_at_least(1, every=every)
         self._name = name
         self._synchronize = synchronize
         self._every = every
         self._reset_peaks = reset_peaks
+        self._driver = driver
         self.calls = itertools.count(1)
         self._begun: list[Region] = []  # begun by `with` and not ended; any thread may end one
 
@@ -68,7 +71,7 @@ class Monitor:
 
     def _begin(self, region: Region) -> None:
         if (region.call - 1) % self._every == 0:
-            region.begin(self._synchronize, self._reset_peaks)
+            region.begin(self._synchronize, self._reset_peaks, self._driver)
 
     def _end(self, region: Region, error: BaseException | None) -> None:
         if (region.call - 1) % self._every == 0:
@@ -154,13 +157,21 @@ _WRAPPERS: tuple[tuple[Callable[[Any], bool], Callable[[Monitor, str, Any], Any]
 def monitor(what: F) -> F: ...
 @overload
 def monitor(
-    what: str | None = None, *, synchronize: bool = False, every: int = 1, reset_peaks: bool = True
+    what: str | None = None,
+    *,
+    synchronize: bool = False,
+    every: int = 1,
+    reset_peaks: bool = True,
+    driver: bool = True,
 ) -> Monitor: ...
-def monitor(what: Any = None, *, synchronize: bool = False, every: int = 1, reset_peaks: bool = True) -> Any:
+def monitor(
+    what: Any = None, *, synchronize: bool = False, every: int = 1, reset_peaks: bool = True, driver: bool = True
+) -> Any:
     """Measure a function or a block: its time, and per device the change, peak and fragmentation of its memory.
 
     Each result is a ``Measurement`` (bytes, nanoseconds), which the sinks receive: by default ``vram.log``, others by
-    ``vram.add_sink()``. As a decorator it accepts functions, coroutines and generators; a generator's region lasts
+    ``vram.add_sink()``. As long as the program has not set up logging and has added no sink, it is printed on standard
+    error. As a decorator it accepts functions, coroutines and generators; a generator's region lasts
     from its first item to its last, including what the consumer does in between. As a context manager it returns the
     region, whose ``result`` is the measurement afterwards. Exceptions propagate, and their type is recorded.
 
@@ -174,6 +185,8 @@ def monitor(what: Any = None, *, synchronize: bool = False, every: int = 1, rese
         reset_peaks: Resets PyTorch's only peak counter at the beginning, to measure the region's peak. Nested and
             overlapping regions, in any thread, keep their peaks; ``vram.peaks()`` returns the program's own. False resets
             nothing; a peak is then known only if it exceeded all earlier ones.
+        driver: Asks the driver at both ends what it counts for this process and on the device, because PyTorch's
+            counters miss contexts, CuPy, NCCL and extensions. False saves these calls, for very short regions.
 
     Raises:
         ValueError: `every` is below 1.
@@ -191,7 +204,7 @@ def monitor(what: Any = None, *, synchronize: bool = False, every: int = 1, rese
     ('load', None, True)
     """
     if what is None or isinstance(what, str):
-        return Monitor(what, synchronize, every, reset_peaks)
+        return Monitor(what, synchronize, every, reset_peaks, driver)
     if not callable(what):
         raise TypeError(f'monitor takes a function, or the name of a region, not {what!r}; write vram.monitor("load")')
-    return Monitor(None, synchronize, every, reset_peaks)(what)
+    return Monitor(None, synchronize, every, reset_peaks, driver)(what)

@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable
 
-from vram._frameworks import Figures, Framework, used_framework
-from vram.monitoring import _peaks
+from vram._frameworks import COUNTERS, Figures, Framework, used_framework
+from vram._texts import tr
+from vram.monitoring import _driver, _peaks
 from vram.monitoring._measurement import DeviceUse, Measurement
 
 
@@ -17,6 +18,7 @@ class _Begun:
 
     figures: Figures
     peak: _peaks.PeakOf = field(default_factory=_peaks.PeakOf)
+    driver: _driver.DriverUse = _driver.UNKNOWN_USE
 
 
 class Region:
@@ -40,14 +42,20 @@ class Region:
         self._begun: dict[int, _Begun] = {}
         self._uses: list[DeviceUse] = []
         self._failure: str | None = None
-        self._resets = self._synchronizes = False
+        self._resets = self._synchronizes = self._asks_driver = False
+        self._contexts: set[int] = set()  # devices that the process used at the beginning, whichever library did
+        self._driver_begun: dict[int, _driver.DriverUse] = {}  # without a framework
         self._started_ns = self._began_ns = 0
 
-    def begin(self, synchronize: bool, reset_peaks: bool) -> None:
-        self._synchronizes, self._resets = synchronize, reset_peaks
+    def begin(self, synchronize: bool, reset_peaks: bool, driver: bool) -> None:
+        self._synchronizes, self._resets, self._asks_driver = synchronize, reset_peaks, driver
         framework = self._framework = used_framework()
+        if driver:
+            self._contexts = set(_driver.devices_in_use())
         for device in framework.devices() if framework else ():
             self._guarded(self._begin_device, device)
+        if driver and not self._begun:  # CuPy, say, or a framework that has not begun
+            self._driver_begun = {device: _driver.use_of(device) for device in self._contexts}
         self._started_ns = time.time_ns()
         self._began_ns = time.perf_counter_ns()
 
@@ -58,6 +66,8 @@ class Region:
         duration_ns = time.perf_counter_ns() - self._began_ns
         for device in self._devices():
             self._guarded(self._end_device, device)
+        if self._asks_driver and not self._uses:
+            self._uses = [self._use_of_driver(device) for device in _driver.devices_in_use()]
         self.result = Measurement(
             name=self.name,
             call=self.call,
@@ -86,7 +96,32 @@ class Region:
     def _begin_device(self, framework: Framework, device: int) -> None:
         self._synchronize(framework, device)
         peak = _peaks.PeakOf()
-        self._begun[device] = _Begun(_peaks.begin(framework, device, peak, self._resets), peak)
+        driver = self._driver_use(framework, device)
+        self._begun[device] = _Begun(_peaks.begin(framework, device, peak, self._resets), peak, driver)
+
+    def _driver_use(self, framework: Framework, device: int) -> _driver.DriverUse:
+        return _driver.use_of(device, framework.pci_id(device)) if self._asks_driver else _driver.UNKNOWN_USE
+
+    def _driver_before(self, device: int) -> _driver.DriverUse:
+        """Return what the driver counted at the beginning; a process without a context on the device had nothing."""
+        if device in self._begun:
+            return self._begun[device].driver
+        if device in self._driver_begun:
+            return self._driver_begun[device]
+        return _driver.UNKNOWN_USE if device in self._contexts else _driver.DriverUse(process_bytes=0)
+
+    def _use_of_driver(self, device: int) -> DeviceUse:
+        """Return the use of a device of which no framework counts the memory."""
+        return DeviceUse(device=device, **self._driver_figures(device, _driver.use_of(device)))
+
+    def _driver_figures(self, device: int, now: _driver.DriverUse) -> dict[str, int | None]:
+        before = self._driver_before(device)
+        return {
+            "process_bytes": now.process_bytes,
+            "process_delta_bytes": _minus(now.process_bytes, before.process_bytes),
+            "device_used_bytes": now.device_bytes,
+            "device_used_delta_bytes": _minus(now.device_bytes, before.device_bytes),
+        }
 
     def _synchronize(self, framework: Framework, device: int) -> None:
         if self._synchronizes:
@@ -99,7 +134,7 @@ class Region:
 
     def _use(self, framework: Framework, device: int) -> DeviceUse | None:
         """Return the use of a device; None if the program does not use it."""
-        begun = self._begun.get(device) or _Begun(Figures(0, 0, 0, 0))
+        begun = self._begun.get(device) or _Begun(Figures(0, 0, 0, 0, 0, 0, 0, 0))
         now = _peaks.end(framework, device, begun.peak)
         if device not in self._begun:
             begun.peak.take(now)
@@ -114,11 +149,19 @@ class Region:
             reserved_delta_bytes=_minus(now.reserved_bytes, begun.figures.reserved_bytes),
             peak_allocated_bytes=_raised(begun.peak.allocated, floor.peak_allocated_bytes),
             peak_reserved_bytes=_raised(begun.peak.reserved, floor.peak_reserved_bytes),
+            **self._driver_figures(device, self._driver_use(framework, device)),
+            **{name: _grown(getattr(now, name), getattr(begun.figures, name)) for name in COUNTERS},
         )
 
 
 def _minus(now: int | None, before: int | None) -> int | None:
     return None if now is None or before is None else now - before
+
+
+def _grown(now: int | None, before: int | None) -> int | None:
+    """Return how much a counter grew; None if it is unknown or was reset in the region."""
+    grown = _minus(now, before)
+    return None if grown is None or grown < 0 else grown
 
 
 def _raised(peak: int | None, before: int | None) -> int | None:
@@ -128,5 +171,5 @@ def _raised(peak: int | None, before: int | None) -> int | None:
 
 def _unknown_reason(framework: Framework | None) -> str:
     if framework is None:
-        return "no framework that vram knows is imported"
-    return f"{framework.name} uses no GPU"
+        return tr("no framework that vram knows is imported")
+    return tr("{} uses no GPU").format(framework.name)

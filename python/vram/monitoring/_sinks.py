@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from typing import Any, Callable
 
+from vram._frameworks import COUNTERS
 from vram.monitoring._measurement import Measurement
 
 Sink = Callable[[Measurement], object]
@@ -16,12 +18,30 @@ _log = logging.getLogger("vram")
 def log(measurement: Measurement) -> None:
     """The default sink: one line per measurement to ``logging.getLogger("vram")``, level INFO. Any thread.
 
-    Python shows INFO only if configured, for example by ``logging.basicConfig(level=logging.INFO)``.
+    As long as no handler is set up for that logger, and this is the only sink, the line goes to standard error, as
+    ``logging`` itself prints warnings. ``logging.basicConfig(level=logging.INFO)`` sends it where the program logs;
+    ``logging.getLogger("vram").setLevel(logging.WARNING)`` or ``vram.remove_sink(vram.log)`` shows nothing.
 
     >>> import logging, vram
     >>> logging.getLogger("vram").setLevel(logging.INFO)  # from now on each region is a line
     """
-    _log.info("%s", measurement)
+    if _is_last_resort():
+        with contextlib.suppress(OSError, ValueError):  # a closed standard error is no reason to fail
+            print(measurement, file=sys.stderr)
+    else:
+        _log.info("%s", measurement)
+
+
+def _is_last_resort() -> bool:
+    """Return whether nothing else shows the measurement. The level of the root is not the program's choice then."""
+    return (
+        not _log.hasHandlers()
+        and logging.lastResort is not None
+        and _Sinks.all == (log,)
+        and _log.manager.disable < logging.INFO
+        and _log.level <= logging.INFO
+        and sys.stderr is not None  # pythonw, and daemons that closed it
+    )
 
 
 class _Sinks:
@@ -78,7 +98,9 @@ def remove_sink(sink: Sink) -> None:
 def are_listening() -> bool:
     """Return whether a sink would receive a measurement."""
     sinks = _Sinks.all
-    return len(sinks) > 1 or (bool(sinks) and (sinks[0] is not log or _log.isEnabledFor(logging.INFO)))
+    return len(sinks) > 1 or (
+        bool(sinks) and (sinks[0] is not log or _log.isEnabledFor(logging.INFO) or _is_last_resort())
+    )
 
 
 def give(measurement: Measurement) -> None:
@@ -95,8 +117,8 @@ class TensorBoard:
     """A sink that writes scalars to your writer: torch's ``SummaryWriter`` or TensorFlow's ``create_file_writer``.
 
     Tags are ``<prefix>/<name>/seconds`` and, for each device with known figures,
-    ``…/gpu<N>/{allocated,reserved,peak}_bytes`` and ``…/gpu<N>/fragmentation`` (a fraction); the step is the number of
-    the call. Threads may share the sink if the writer allows it.
+    ``…/gpu<N>/{allocated,reserved,peak,process}_bytes``, ``…/gpu<N>/fragmentation`` (a fraction) and the counts of
+    ``DeviceUse`` (``…/gpu<N>/num_ooms``); the step is the number of the call. Threads may share the sink if the writer allows it.
 
     Raises:
         TypeError: The writer is of neither kind.
@@ -141,4 +163,7 @@ def scalars_of(measurement: Measurement) -> dict[str, float]:
         found[f"gpu{use.device}/reserved_bytes"] = use.reserved_bytes
         found[f"gpu{use.device}/peak_bytes"] = use.peak_allocated_bytes
         found[f"gpu{use.device}/fragmentation"] = use.fragmentation
+        found[f"gpu{use.device}/process_bytes"] = use.process_bytes
+        for name in COUNTERS:
+            found[f"gpu{use.device}/{name}"] = getattr(use, name)
     return {name: value for name, value in found.items() if value is not None}

@@ -35,9 +35,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Solved:
-    """A schedule. `options` has the option of each block, None: within a region of `regions`."""
+    """A schedule: regions of several blocks, or the option of each block."""
 
     regions: tuple[CheckpointRegion, ...]
+    options: tuple[str, ...]
     time_ns: int
     peak_bytes: int
 
@@ -83,13 +84,13 @@ def _forbidden_ns(step_ns: int) -> int:
     return min((step_ns + 1) * _FORBIDDEN_STEPS, _MAX_NS)
 
 
-def time_of(step: Step, count: int) -> int:
-    """Return how long this step took in its blocks and what follows them."""
-    return sum(each.forward_ns + each.backward_ns for each in costs_of(step, count))
+def time_of(costs: list[Costs]) -> int:
+    """Return how long a step takes in its blocks and what follows them."""
+    return sum(each.forward_ns + each.backward_ns for each in costs)
 
 
-def _option(name: str, costs: Costs, **changed: int) -> dict[str, Any]:
-    option = {
+def _option(name: str, costs: Costs) -> dict[str, Any]:
+    return {
         "name": name,
         "kept_bytes": costs.kept_bytes,
         "forward_ns": costs.forward_ns,
@@ -97,37 +98,32 @@ def _option(name: str, costs: Costs, **changed: int) -> dict[str, Any]:
         "forward_peak_bytes": costs.forward_peak_bytes,
         "backward_peak_bytes": costs.backward_peak_bytes,
     }
-    return {**option, **changed}
 
 
-def chain(names: list[str], keep: Step, again: Step, products: Step | None, *, is_single: bool) -> dict[str, Any]:
+def chain(names: list[str], step: Step, ways: dict[str, list[Costs]], again: str, *, is_single: bool) -> dict[str, Any]:
     """Return the chain (vram.chain/1) of a step.
 
     Args:
         names: The names of the blocks.
-        keep: The step with everything kept.
-        again: The step in which each block is a region of its own.
-        products: The step in which each block is one that keeps products.
-        is_single: Each region is one block, and may keep products; otherwise regions of several blocks, which keep nothing.
+        step: A step, for what all have in common.
+        ways: By the name of an option, what each block takes that way, and what follows the blocks. The first keeps everything.
+        again: The way in which each block runs again.
+        is_single: Each region is one block, in one of these ways; otherwise regions of several blocks, which keep nothing.
     """
     count = len(names)
-    kept, repeated = costs_of(keep, count), costs_of(again, count)
-    some = costs_of(products, count) if products is not None and is_single else None
-    step_ns = sum(each.forward_ns + each.backward_ns for each in kept)
+    kept, repeated = next(iter(ways.values())), ways[again]
+    step_ns = time_of(kept)
     stages = []
     for number, costs in enumerate(kept):
         is_last = number == count
-        output = 0 if is_last else keep.border_bytes[number]
-        options = [_option("keep", costs)]
-        if is_single and not is_last:
-            options.append(_option("recompute", repeated[number]))
-            if some is not None:
-                options.append(_option("products", some[number]))
+        output = 0 if is_last else step.border_bytes[number]
+        offered = ways if is_single and not is_last else [next(iter(ways))]
+        options = [_option(name, ways[name][number]) for name in offered]
         stages.append(
             {
                 "name": "after" if is_last else names[number],
                 "output_bytes": output,
-                "gradient_bytes": output if f"gradient {number}" in keep.marks else 0,
+                "gradient_bytes": output if f"gradient {number}" in step.marks else 0,
                 "parameter_gradient_bytes": costs.parameter_bytes,
                 "forward_ns": _forbidden_ns(step_ns) if is_single or is_last else repeated[number].forward_ns,
                 "forward_peak_bytes": max(output, repeated[number].forward_peak_bytes),
@@ -136,14 +132,14 @@ def chain(names: list[str], keep: Step, again: Step, products: Step | None, *, i
         )
         for option in options:  # parameters may get their gradients elsewhere in another step
             least = costs.parameter_bytes + (
-                keep.border_bytes[number - 1] if f"gradient {number - 1}" in keep.marks else 0
+                step.border_bytes[number - 1] if f"gradient {number - 1}" in step.marks else 0
             )
             option["backward_peak_bytes"] = max(option["backward_peak_bytes"], least)
-    has_gradient = "gradient -1" in keep.marks
-    first = keep.border_bytes[-1]
+    has_gradient = "gradient -1" in step.marks
+    first = step.border_bytes[-1]
     return {
         "schema": "vram.chain/1",
-        "fixed_bytes": max(0, keep.marks["before 0"].live_bytes - first),
+        "fixed_bytes": max(0, step.marks["before 0"].live_bytes - first),
         "input_bytes": first,
         "input_gradient_bytes": first if has_gradient else 0,
         "stages": stages,
@@ -171,13 +167,8 @@ def solve(document: dict[str, Any], budget_bytes: int, *, is_single: bool) -> So
     step_ns = sum(o["forward_ns"] + o["backward_ns"] for o in (stage["options"][0] for stage in document["stages"]))
     if plan["time_ns"] > _forbidden_ns(step_ns) // 2 or plan["regions"] is None:
         raise TooSmall(None)
-    regions = _single(plan) if is_single else _nested(plan["regions"])
-    return Solved(regions, plan["time_ns"], plan["peak_bytes"])
-
-
-def _single(plan: dict[str, Any]) -> tuple[CheckpointRegion, ...]:
-    chosen = [stage["option_name"] for stage in plan["stages"]]
-    return tuple(CheckpointRegion(i, i, name == "products") for i, name in enumerate(chosen) if name != "keep")
+    options = tuple(stage["option_name"] for stage in plan["stages"][:-1]) if is_single else ()
+    return Solved(() if is_single else _nested(plan["regions"]), options, plan["time_ns"], plan["peak_bytes"])
 
 
 def _nested(flat: list[dict[str, Any]]) -> tuple[CheckpointRegion, ...]:

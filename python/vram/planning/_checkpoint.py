@@ -8,8 +8,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from vram._error import VramError
-from vram.planning._plan import CheckpointPlan, plan_checkpoints
+from vram._sizes import parse_limit
+from vram.planning._plan import plan_checkpoints
+from vram.planning._question import question_of
 from vram.planning._region import CheckpointRegion
+from vram.planning._result import CheckpointPlan
 
 if TYPE_CHECKING:
     import torch
@@ -22,19 +25,22 @@ class Checkpointed:
         plan: The plan that is applied.
     """
 
-    def __init__(self, model: Any, plan: CheckpointPlan) -> None:
-        from vram.planning._regions import Regions
+    def __init__(self, model: Any, plan: CheckpointPlan, compiler: Any = None) -> None:
+        from vram.planning._compiled import Applied, Compiler
 
         self.plan = plan
         self._model = model
-        self._regions: Regions | None = Regions(model, [model.get_submodule(name) for name in plan.names], plan.regions)
+        blocks = [model.get_submodule(name) for name in plan.names]
+        self._applied: Applied | None = Applied(
+            model, blocks, plan.compiled, plan.activation_budgets, plan.regions, compiler or Compiler()
+        )
         model.__dict__["_vram_regions"] = self
 
     def remove(self) -> None:
         """Let the model run as before. Calling it again has no effect."""
-        if self._regions is not None:
-            self._regions.remove()
-            self._regions = None
+        if self._applied is not None:
+            self._applied.remove()
+            self._applied = None
             del self._model.__dict__["_vram_regions"]
 
     def __repr__(self) -> str:
@@ -76,15 +82,30 @@ def checkpoint(
     if (plan is None) == (budget is None) or (plan is not None and (sample is not None or options)):
         raise ValueError("expected either sample and budget with their options, or plan alone")
     inner = unwrapped(model)
+    compiler = None
     if plan is None:
         assert budget is not None
-        plan = plan_checkpoints(model, sample, budget, **options)
+        if options.get("compile"):
+            plan, compiler = _compiled(model, sample, budget, **options)
+        else:
+            plan = plan_checkpoints(model, sample, budget, **options)
     _check(plan, inner)
     if is_sharded(inner) and any(region.first != region.last for region in plan.regions):
         raise VramError(
             "the plan has regions of several blocks, and FSDP2 gathers parameters block by block; plan with single_blocks=True"
         )
-    return Checkpointed(inner, plan)
+    return Checkpointed(inner, plan, compiler)
+
+
+def _compiled(model: Any, sample: Any, budget: int | str, **options: Any) -> tuple[CheckpointPlan, Any]:
+    """Return the plan, and what has compiled the model for it."""
+    from vram.planning._compiled import Compiler
+    from vram.planning._search import CompiledSearch
+
+    measured_anyway = {"compile", "cost", "gpu", "torch_version"}
+    compiler = Compiler()
+    question = question_of(model, sample, **{k: v for k, v in options.items() if k not in measured_anyway})
+    return CompiledSearch(*question, compiler).plan(parse_limit(budget)), compiler
 
 
 def _check(plan: Any, model: Any) -> None:

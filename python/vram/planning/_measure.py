@@ -48,27 +48,45 @@ def _bytes(tensors: list[Any]) -> int:
     return sum(-(-size // _ROUNDING) * _ROUNDING for size in storages.values())
 
 
-def memory_is_counted() -> bool:
-    return torch.cuda.is_available()
+class GpuMemory:
+    """What PyTorch's allocator of the GPU has allocated; without a GPU, nothing is counted."""
+
+    def __init__(self) -> None:
+        self._counts = torch.cuda.is_available()
+
+    def live_bytes(self) -> int:
+        return int(torch.cuda.memory_allocated()) if self._counts else 0
+
+    def peak_bytes(self) -> int:
+        """The highest since the last reset()."""
+        return int(torch.cuda.max_memory_allocated()) if self._counts else 0
+
+    def reset(self) -> None:
+        if self._counts:
+            torch.cuda.reset_peak_memory_stats()
 
 
 # size: its hooks share what the step has seen
-def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock) -> Step:
-    """Run one step and return its marks. `run` does the forward pass and returns the loss.
+def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock, memory: Any = None) -> Step:
+    """Run one step and return its marks.
+
+    Args:
+        blocks: In the order in which the model calls them.
+        run: Does the forward pass and returns the loss.
+        clock: Returns nanoseconds.
+        memory: Counts memory; by default the GPU's (GpuMemory).
 
     Raises:
         VramError: A block is called twice, never, or not in its place.
     """
     step = Step()
-    counts = memory_is_counted()
+    memory = memory or GpuMemory()
     expected = [0]
     previous: list[Any] = []
 
     def mark(name: str) -> None:
-        live, peak = (torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()) if counts else (0, 0)
-        step.marks[name] = Mark(live, peak, clock())
-        if counts:
-            torch.cuda.reset_peak_memory_stats()
+        step.marks[name] = Mark(memory.live_bytes(), memory.peak_bytes(), clock())
+        memory.reset()
 
     def hook(number: int, tensors: list[Any]) -> None:
         step.border_bytes[number] = _bytes(tensors)
@@ -107,8 +125,7 @@ def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock) -> Ste
     for number, block in enumerate(blocks):
         block.forward = partial(call, number, block.forward)
     try:
-        if counts:
-            torch.cuda.reset_peak_memory_stats()
+        memory.reset()
         mark("start")
         loss = run()
         previous.clear()

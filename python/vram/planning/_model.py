@@ -28,11 +28,13 @@ def unwrapped(model: Any) -> Any:
         raise TypeError(f"expected model to be a torch.nn.Module, got {type(model).__name__}")
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module
+    if any("_vram_regions" in module.__dict__ or _is_block(module) for module in model.modules()):
+        raise VramError("the model is checkpointed already; call remove() on what vram.checkpoint() returned first")
     for name, module in model.named_modules():
-        if type(module).__name__ == "OptimizedModule" or module._compiled_call_impl is not None:
+        if _is_compiled(module):
             raise VramError(
-                f"{name or 'the model'} is compiled, and torch.compile chooses itself what to recompute: set "
-                "torch._functorch.config.activation_memory_budget (0 to 1) before it is compiled, or plan the model before compiling"
+                f"{name or 'the model'} is compiled, and no dry run can follow compiled code, which decides itself what to keep: plan the model "
+                "before it is compiled; with compile=True, vram compiles it, measures it on the GPU, and chooses the fastest within the budget"
             )
         if isinstance(module, torch.jit.ScriptModule):
             raise VramError(
@@ -44,9 +46,12 @@ def unwrapped(model: Any) -> Any:
             )
     if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
         raise VramError(f"{type(model).__name__} has lazy modules without shapes; call it once with a sample first")
-    if any("_vram_regions" in module.__dict__ or _is_block(module) for module in model.modules()):
-        raise VramError("the model is checkpointed already; call remove() on what vram.checkpoint() returned first")
     return model
+
+
+def _is_compiled(module: Any) -> bool:
+    is_replaced = hasattr(module.__dict__.get("forward"), "_torchdynamo_orig_callable")
+    return is_replaced or type(module).__name__ == "OptimizedModule" or module._compiled_call_impl is not None
 
 
 def _is_block(module: Any) -> bool:

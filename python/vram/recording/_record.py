@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import threading
 from pathlib import Path
@@ -16,6 +17,9 @@ from vram._prototypes import OK, RecordCounts, RecordOptions
 from vram._sizes import parse_limit
 from vram.recording import _children, _flight, _taps
 from vram.recording._beginning import STACKS, begin
+from vram.recording._empty import nothing_recorded
+
+_log = logging.getLogger("vram")
 
 
 class _State:
@@ -54,6 +58,8 @@ class Recording:
     def stop(self) -> None:
         """Stop recording, and wait until everything is in the file. Calling it again has no effect.
 
+        If the program used no GPU memory, a warning says so, with the reason as far as it is known.
+
         Raises:
             VramError: The recording stopped early, because the file could not be written.
         """
@@ -66,6 +72,8 @@ class Recording:
             finally:
                 self._counts = _counts()
                 _flight.wake(self._resting)
+        if self.events == 0:
+            _log.warning("%s", nothing_recorded())
 
     def _read(self) -> tuple[int, int, int]:
         return _counts() if _State.running is self else self._counts
@@ -195,12 +203,17 @@ def finish_recording() -> Path | None:
         VramError: The recording stopped early.
     """
     _end()
+    return recorded_file() or file_of_program()
+
+
+def file_of_program() -> Path | None:
+    """Return a file that a process of the program has recorded since its start; None: there is none."""
     requested = Path(os.environ["VRAM_RECORD"])
     since = float(os.environ.get("VRAM_RECORD_SINCE", "0"))
     others = (
         file for file in requested.parent.glob(f"{requested.stem}*{requested.suffix}") if file.stat().st_mtime >= since
     )
-    return recorded_file() or next(others, None)
+    return next(others, None)
 
 
 def recorded_file() -> Path | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from vram._arguments import require_at_least, require_one_of
 from vram._frameworks._training import Training, training_framework
+from vram._texts import tr
 from vram.recover import _trees
 from vram.recover._attempts import until_it_fits
 from vram.recover._buffers import Buffers
@@ -187,8 +188,10 @@ def _report(job: Job, size: int, loss: Any, alloc_retries: int) -> MicroBatches:
     remembered.thrashed = remembered.thrashed + 1 if alloc_retries else 0
     if remembered.thrashed == _THRASHING_AFTER:
         warnings.warn(
-            f"the allocator had to give its cache back {alloc_retries} times during this batch, and during the one before: "
-            f"micro-batches of {size} fit, but only just, and slowly; smaller ones are likely faster",
+            tr(
+                "the allocator had to give its cache back {} times during this batch, and during the one before: "
+                "micro-batches of {} fit, but only just, and slowly; smaller ones are likely faster"
+            ).format(alloc_retries, size),
             stacklevel=4,
         )
     count = -(-job.samples // size)

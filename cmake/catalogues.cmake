@@ -1,0 +1,16 @@
+# vram_catalogues(MODULE TEMPLATE): the translations of po/ as strings in the program. TEMPLATE, a source below src/, has
+# @VRAM_CATALOGUES@ in the place of the list of languages and their files, which lose their comments.
+function(vram_catalogues module template)
+  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/po/*.po")
+  set(VRAM_CATALOGUES "")
+  foreach(file IN LISTS files)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+    get_filename_component(language "${file}" NAME_WE)
+    file(READ "${file}" text)
+    string(REGEX REPLACE "\n#[^\n]*" "" text "\n${text}")
+    string(APPEND VRAM_CATALOGUES "{\"${language}\", R\"vram_po(${text})vram_po\"},\n")
+  endforeach()
+  string(REGEX REPLACE "\\.in$" "" source "${CMAKE_CURRENT_BINARY_DIR}/embedded/${template}")
+  configure_file("${CMAKE_CURRENT_SOURCE_DIR}/${template}" "${source}" @ONLY)
+  target_sources(vram_${module} PRIVATE "${source}")
+endfunction()

@@ -1,0 +1,111 @@
+"""Modules whose forward is compiled, each with a budget of its own for torch.compile's partitioner.
+
+The partitioner decides, where forward and backward of a compiled function part, which intermediate results to keep.
+``torch._functorch.config.activation_memory_budget`` is its setting: 1 keeps what it finds fastest, 0 keeps the inputs only.
+PyTorch has one setting for the whole process; here it is set while one function is compiled.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FunctionType, MethodType
+from typing import Any
+
+import torch
+
+from vram._error import VramError
+from vram.planning._calls import restore_forward
+from vram.planning._region import CheckpointRegion
+from vram.planning._regions import Regions
+
+
+class _Partitioned:
+    """A backend of torch.compile: another one, with this budget. Two of them never share compiled code."""
+
+    def __init__(self, backend: str, budget: float) -> None:
+        self._backend, self._budget = backend, budget
+
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        from torch._dynamo import lookup_backend
+        from torch._functorch import config
+
+        with config.patch(activation_memory_budget=self._budget):
+            return lookup_backend(self._backend)(graph, inputs)
+
+
+def _forward(module: Any, *args: Any, **kwargs: Any) -> Any:
+    return type(module).forward(module, *args, **kwargs)
+
+
+def _kind(module: Any) -> tuple[Any, ...]:
+    """Modules of one kind share their compiled code."""
+    tensors = (*module.named_parameters(), *module.named_buffers())
+    return type(module), module.training, tuple((name, tensor.shape, tensor.dtype) for name, tensor in tensors)
+
+
+class Compiler:
+    """Compiles forwards, once for each kind of module and budget.
+
+    Args:
+        backend: As in torch.compile(): one that partitions.
+    """
+
+    def __init__(self, backend: str = "inductor") -> None:
+        self._backend = backend
+        self._made: dict[tuple[Any, ...], Any] = {}
+
+    def forward(self, module: Any, budget: float) -> Any:
+        """Return the compiled forward of a module. It is compiled when it is first called.
+
+        Raises:
+            VramError: The module has a forward of its own, which is not that of its class.
+        """
+        if "forward" in module.__dict__:
+            raise VramError(
+                f"the forward of a {type(module).__name__} is replaced (block.forward = …), by torch.compile or another library; compile=True "
+                "compiles the forward of its class: give it the model before that"
+            )
+        key = (*_kind(module), budget)
+        if key not in self._made:
+            # PyTorch keeps compiled variants with the code object, and compiles no more than a few for each: one of its own.
+            own = FunctionType(_forward.__code__.replace(co_name=f"forward_{len(self._made)}"), _forward.__globals__)
+            self._made[key] = torch.compile(own, backend=_Partitioned(self._backend, budget))
+        return MethodType(self._made[key], module)
+
+
+class Applied:
+    """What a plan changes in a model, until remove().
+
+    Args:
+        model: The model.
+        blocks: Its blocks that the plan names.
+        compiled: None, "blocks" or "model".
+        budgets: Of each block, or of the model, if they are compiled.
+        regions: Of blocks.
+        compiler: Compiles, or has compiled already.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        blocks: Sequence[Any],
+        compiled: str | None,
+        budgets: Sequence[float],
+        regions: Sequence[CheckpointRegion],
+        compiler: Compiler,
+    ) -> None:
+        modules = {None: [], "blocks": list(blocks), "model": [model]}[compiled]
+        self._compiled = [(module, compiler.forward(module, b)) for module, b in zip(modules, budgets, strict=True)]
+        for module, forward in self._compiled:
+            module.forward = forward
+        self._regions = Regions(model, blocks, regions) if regions or compiled is None else None
+
+    def remove(self) -> None:
+        """Let the model run as before. Calling it again has no effect."""
+        if self._regions is not None:
+            self._regions.remove()
+        for module, forward in self._compiled:
+            restore_forward(module, forward, None)
+        self._regions, self._compiled = None, []

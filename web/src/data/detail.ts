@@ -1,0 +1,178 @@
+// The exact contents of a device's recording (src/pages/device_blocks.hpp): the life of every block, and from it any moment.
+import { Columns, count, plain, plainAll, rising, wandering } from "./columns";
+import type { DeviceHead } from "./page";
+
+export const NEVER = 0x7fffffff;
+
+export interface Kinds {
+  requested: Float64Array;
+  block: Float64Array;
+  stack: Float64Array;
+  groups: Float64Array[]; // by dimension
+}
+
+export class Detail {
+  readonly count: number;
+  readonly begin: Int32Array; // the position from which on a block is active; 0: it was before the recording
+  readonly end: Int32Array; // ... and from which on it is not; NEVER
+  readonly requestedEnd: Int32Array; // from which on it is no longer allocated
+  readonly kind: Int32Array;
+  readonly address: Float64Array;
+  readonly kinds: Kinds;
+  readonly positions: number;
+  readonly segments: SegmentChange[];
+  // By position: the block that changes with the event before it, plus one, negative if it ends; 0 for none.
+  private readonly change: Int32Array;
+  private readonly moreChanges = new Map<number, number[]>();
+  // By 1024 blocks: the last end, so that moments need not look at blocks that are all gone.
+  private readonly lastEnd: Int32Array;
+
+  constructor(head: DeviceHead, lifetimes: Uint8Array, kinds: Uint8Array, segments: Uint8Array) {
+    const columns = new Columns(lifetimes);
+    const count = (this.count = head.lifetimes);
+    this.positions = head.events + 1;
+    const begin = (this.begin = rising(columns.next(), new Int32Array(count)));
+    const end = (this.end = plain(columns.next(), new Int32Array(count)));
+    const requestedEnd = (this.requestedEnd = plain(columns.next(), new Int32Array(count)));
+    this.kind = plain(columns.next(), new Int32Array(count));
+    const indexes = plain(columns.next(), new Int32Array(count));
+    const addressColumn = columns.next();
+    const addresses = rising(addressColumn, new Float64Array(countOf(addressColumn)));
+    this.address = new Float64Array(count);
+    for (let i = 0; i < count; ++i) {
+      this.address[i] = addresses[indexes[i]];
+      if (end[i] === 0) {
+        end[i] = NEVER;
+        requestedEnd[i] = requestedEnd[i] === 0 ? NEVER : begin[i] + requestedEnd[i] - 1;
+      } else {
+        end[i] += begin[i];
+        requestedEnd[i] = end[i] - requestedEnd[i];
+      }
+    }
+    this.kinds = readKinds(kinds, head);
+    this.segments = readSegments(segments);
+    this.change = new Int32Array(this.positions);
+    this.fillChanges();
+    this.lastEnd = new Int32Array(Math.ceil(count / 1024));
+    for (let i = 0; i < count; ++i) this.lastEnd[i >> 10] = Math.max(this.lastEnd[i >> 10], end[i]);
+  }
+
+  private fillChanges(): void {
+    const add = (position: number, change: number) => {
+      if (position <= 0 || position >= this.positions) return;
+      if (this.change[position] === 0) this.change[position] = change;
+      else {
+        const more = this.moreChanges.get(position);
+        if (more) more.push(change);
+        else this.moreChanges.set(position, [change]);
+      }
+    };
+    for (let i = 0; i < this.count; ++i) add(this.begin[i], i + 1);
+    for (let i = 0; i < this.count; ++i) if (this.end[i] !== NEVER) add(this.end[i], -i - 1);
+  }
+
+  /** Calls change(block, isAdded) for the blocks that begin or end with the event before `position`. */
+  forChanges(position: number, change: (block: number, isAdded: boolean) => void): void {
+    const first = this.change[position];
+    if (first === 0) return;
+    change(Math.abs(first) - 1, first > 0);
+    if (this.moreChanges.size === 0) return;
+    for (const more of this.moreChanges.get(position) ?? []) change(Math.abs(more) - 1, more > 0);
+  }
+
+  requestedBytes(block: number): number {
+    return this.kinds.requested[this.kind[block]];
+  }
+  blockBytes(block: number): number {
+    return this.kinds.block[this.kind[block]];
+  }
+  group(block: number, dimension: number): number {
+    return this.kinds.groups[dimension][this.kind[block]];
+  }
+
+  /** The blocks that are active at a position, in order of allocation. */
+  live(position: number): number[] {
+    const found: number[] = [];
+    for (let chunk = 0; chunk < this.lastEnd.length; ++chunk) {
+      const first = chunk << 10;
+      if (this.begin[first] > position) break;
+      if (this.lastEnd[chunk] <= position) continue;
+      const last = Math.min(first + 1024, this.count);
+      for (let i = first; i < last && this.begin[i] <= position; ++i) if (this.end[i] > position) found.push(i);
+    }
+    return found;
+  }
+
+  totals(position: number, live: number[] = this.live(position)): Totals {
+    const totals: Totals = { requested: 0, allocated: 0, active: 0, reserved: this.reserved(position), count: live.length };
+    for (const block of live) {
+      totals.requested += this.requestedBytes(block);
+      totals.active += this.blockBytes(block);
+      if (this.requestedEnd[block] > position) totals.allocated += this.blockBytes(block);
+    }
+    return totals;
+  }
+
+  reserved(position: number): number {
+    let reserved = 0;
+    for (const change of this.segments) {
+      if (change.position > position) break;
+      reserved += change.isAdded ? change.bytes : -change.bytes;
+    }
+    return reserved;
+  }
+}
+
+export interface Totals {
+  requested: number;
+  allocated: number;
+  active: number;
+  reserved: number;
+  count: number;
+}
+
+export interface SegmentChange {
+  position: number;
+  isAdded: boolean;
+  isExpandable: boolean;
+  isSmall: boolean;
+  isPrivate: boolean;
+  address: number;
+  bytes: number;
+  stream: number;
+  stack: number;
+}
+
+const countOf = count;
+
+function readKinds(bytes: Uint8Array, head: DeviceHead): Kinds {
+  const columns = new Columns(bytes);
+  const next = () => plainAll(columns.next());
+  return { requested: next(), block: next(), stack: next(), groups: head.dimensions.map(next) };
+}
+
+function readSegments(bytes: Uint8Array): SegmentChange[] {
+  const columns = new Columns(bytes);
+  const position = plainAll(columns.next());
+  rise(position);
+  const what = plainAll(columns.next());
+  const address = wandering(columns.next(), new Float64Array(position.length));
+  const size = plainAll(columns.next());
+  const stream = plainAll(columns.next());
+  const stack = plainAll(columns.next());
+  return Array.from(position, (at, i) => ({
+    position: at,
+    isAdded: (what[i] & 1) === 0,
+    isExpandable: (what[i] & 2) !== 0,
+    isSmall: (what[i] & 4) !== 0,
+    isPrivate: (what[i] & 8) !== 0,
+    address: address[i],
+    bytes: size[i],
+    stream: stream[i],
+    stack: stack[i],
+  }));
+}
+
+function rise(values: Float64Array): void {
+  for (let i = 1; i < values.length; ++i) values[i] += values[i - 1];
+}

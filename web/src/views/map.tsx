@@ -1,0 +1,190 @@
+// The memory map: where blocks and holes are at the chosen moment, and which groups keep free space from being given back.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { App } from "../app/app";
+import { useStore } from "../app/store";
+import { Canvas, type Pen } from "../charts/canvas";
+import { drawMap, layOutMap, type MapLayout, placeAt } from "../charts/map";
+import { colourOf, theme } from "../charts/palette";
+import type { SegmentView } from "../data/segments";
+import { address, bytes, count } from "../format";
+import { t } from "../texts";
+import { Tooltip, type TooltipContent } from "../ui/tooltip";
+import { BlockDetails } from "./block";
+
+export function MapView({ app }: { app: App }) {
+  const state = useStore(app.store);
+  const layout = useRef<MapLayout | null>(null);
+  const [tip, setTip] = useState<TooltipContent | null>(null);
+  const { detail } = app.model;
+  const views = app.segments(state.position);
+  const draw = (pen: Pen) => {
+    if (!detail) return;
+    layout.current = layOutMap(views, pen.width, pen.height);
+    drawMap(pen, layout.current, { detail, dimension: state.dimension, highlight: state.highlight, block: state.block }, theme());
+  };
+  const attach = useMemo(
+    () => (canvas: HTMLCanvasElement) => {
+      const at = (event: PointerEvent) => {
+        const of = app.model.detail;
+        const box = canvas.getBoundingClientRect();
+        const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+        return { x, y, place: of && layout.current ? placeAt(layout.current, of, x, y) : null };
+      };
+      const move = (event: PointerEvent) => {
+        const { x, y, place } = at(event);
+        setTip(place ? tooltipOf(app, place, x, y) : null);
+      };
+      const click = (event: PointerEvent) => app.store.set({ block: at(event).place?.block ?? null });
+      const leave = () => setTip(null);
+      canvas.addEventListener("pointermove", move);
+      canvas.addEventListener("pointerup", click);
+      canvas.addEventListener("pointerleave", leave);
+      return () => {
+        canvas.removeEventListener("pointermove", move);
+        canvas.removeEventListener("pointerup", click);
+        canvas.removeEventListener("pointerleave", leave);
+      };
+    },
+    [app],
+  );
+  return (
+    <section class="map-view" aria-label={t("Memory map")}>
+      <div class="chart-box">
+        <Canvas label={t("Segments, blocks and holes at the chosen moment")} draw={draw} attach={attach} />
+        <Tooltip content={tip} />
+      </div>
+      <aside class="side">
+        <Player app={app} />
+        {state.block !== null && detail ? <BlockDetails app={app} block={state.block} /> : <MapSummary app={app} views={views} />}
+      </aside>
+    </section>
+  );
+}
+
+function tooltipOf(app: App, place: NonNullable<ReturnType<typeof placeAt>>, x: number, y: number): TooltipContent {
+  const { detail } = app.model;
+  const { segment } = place.view;
+  const dimension = app.store.get().dimension;
+  const rows: TooltipContent["rows"] = [];
+  if (place.block !== null && detail) {
+    const group = detail.group(place.block, dimension);
+    rows.push({ name: app.groups(dimension)[group], value: bytes(detail.requestedBytes(place.block)), colour: colourOf(group, theme()), isMain: true });
+    rows.push({ name: t("block"), value: bytes(detail.blockBytes(place.block)) });
+    rows.push({ name: t("address"), value: address(detail.address[place.block]) });
+  } else if (place.hole) {
+    rows.push({ name: t("hole"), value: bytes(place.hole.bytes), isMain: true });
+    rows.push({ name: t("address"), value: address(place.hole.address) });
+  }
+  const kind = segment.isPrivate ? t("private pool") : segment.isSmall ? t("small requests") : segment.isExpandable ? t("expandable") : "";
+  rows.push({ name: kind ? `${t("segment")} · ${kind}` : t("segment"), value: bytes(segment.bytes) });
+  rows.push({ name: t("of it in use"), value: bytes(place.view.used) });
+  return { x, y, title: address(segment.address), rows };
+}
+
+interface Pinner {
+  group: number;
+  pinned: number;
+  free: number;
+  segments: number;
+}
+
+/** Groups whose blocks are the only ones in segments with free space: without them, the segments could be given back. */
+export function pinners(app: App, views: SegmentView[]): Pinner[] {
+  const { detail } = app.model;
+  if (!detail) return [];
+  const found = new Map<number, Pinner>();
+  for (const view of views) {
+    const free = view.segment.bytes - view.used;
+    if (free <= 0 || view.blocks.length === 0 || view.segment.isPrivate) continue;
+    const group = detail.group(view.blocks[0], 0);
+    if (view.blocks.some((block) => detail.group(block, 0) !== group)) continue;
+    const pinner = found.get(group) ?? { group, pinned: 0, free: 0, segments: 0 };
+    pinner.pinned += view.used;
+    pinner.free += free;
+    ++pinner.segments;
+    found.set(group, pinner);
+  }
+  return [...found.values()].sort((a, b) => b.free - a.free);
+}
+
+function MapSummary({ app, views }: { app: App; views: SegmentView[] }) {
+  const names = app.groups(0);
+  const holes = views.flatMap((view) => (view.blocks.length > 0 ? view.holes : []));
+  const empty = views.filter((view) => view.blocks.length === 0);
+  const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
+  const facts: [string, string][] = [
+    [t("segments"), `${count(views.length)}, ${bytes(sum(views.map((view) => view.segment.bytes)))}`],
+    [t("blocks"), `${count(sum(views.map((view) => view.blocks.length)))}, ${bytes(sum(views.map((view) => view.used)))}`],
+    [t("holes"), `${count(holes.length)}, ${bytes(sum(holes.map((hole) => hole.bytes)))}`],
+    [t("largest hole"), bytes(Math.max(0, ...holes.map((hole) => hole.bytes)))],
+    [t("empty segments"), `${count(empty.length)}, ${bytes(sum(empty.map((view) => view.segment.bytes)))}`],
+  ];
+  const list = pinners(app, views).slice(0, 30);
+  return (
+    <>
+      <dl class="facts is-first">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {list.length > 0 && <h2>{t("Alone in segments with free space")}</h2>}
+      <ol class="pinners">
+        {list.map((pinner) => (
+          <li key={pinner.group}>
+            <button type="button" onClick={() => app.store.set({ dimension: 0, highlight: pinner.group })}>
+              <span class="swatch" style={{ background: colourOf(pinner.group, theme()) }} />
+              <bdi class="name">{names[pinner.group]}</bdi>
+              <span class="bytes">{t("{0} hold {1}", bytes(pinner.pinned), bytes(pinner.free))}</span>
+            </button>
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+const SECONDS = 12; // to play the window
+
+/** Moves the chosen moment along the window. */
+function Player({ app }: { app: App }) {
+  const [isPlaying, setPlaying] = useState(false);
+  useEffect(() => {
+    if (!isPlaying) return;
+    let frame = 0;
+    let before = performance.now();
+    const axis = app.axis();
+    let at = axis.of(app.store.get().position);
+    const step = (now: number) => {
+      const [from, to] = app.store.get().window ?? [axis.begin, axis.end];
+      at += ((now - before) / 1000 / SECONDS) * (to - from);
+      before = now;
+      if (at >= to || at < from) at = from;
+      const position = axis.position(at);
+      if (position !== app.store.get().position) app.choose(position);
+      frame = requestAnimationFrame(step);
+    };
+    frame = requestAnimationFrame(step);
+    return () => cancelAnimationFrame(frame);
+  }, [isPlaying]);
+  return (
+    <div class="player">
+      <button type="button" aria-pressed={isPlaying} onClick={() => setPlaying(!isPlaying)}>
+        {isPlaying ? `❚❚ ${t("stop")}` : `▶ ${t("play")}`}
+      </button>
+      <select
+        aria-label={t("Colour by")}
+        value={app.store.get().dimension}
+        onChange={(event) => app.store.set({ dimension: Number(event.currentTarget.value), highlight: null })}
+      >
+        {app.model.head.dimensions.map((_, index) => (
+          <option key={index} value={index}>
+            {t("by {0}", app.dimensionName(index))}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}

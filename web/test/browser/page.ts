@@ -1,0 +1,72 @@
+// Pages that the program writes, opened in Chromium. VRAM_BINARY is the program; tools/web.py sets it.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Browser, chromium, type Page } from "playwright-core";
+
+const BINARY = process.env.VRAM_BINARY ?? new URL("../../../build/release/src/vram", import.meta.url).pathname;
+const DEMO = new URL("../../../demo/", import.meta.url).pathname;
+const FOLDER = mkdtempSync(join(tmpdir(), "vram-pages-"));
+
+export const RECORDINGS = ["leak.stacks.pickle.xz", "unet_multiscale.pickle.xz"];
+export const recording = (name: string): string => join(DEMO, name);
+export const temporary = (name: string): string => join(FOLDER, name);
+
+export function vram(...words: string[]): string {
+  return execFileSync(BINARY, words, { encoding: "utf8", maxBuffer: 2 ** 28 });
+}
+
+/** The page of a recording. */
+export function pageOf(path: string): string {
+  const page = temporary(`${path.replaceAll(/\W/g, "_")}.html`);
+  if (!existsSync(page)) vram("report", path, "--html", page);
+  return page;
+}
+
+export function launch(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: "/usr/bin/chromium",
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
+  });
+}
+
+export interface Opened {
+  page: Page;
+  problems: string[]; // errors on the console, and requests for anything but the page
+}
+
+export interface Look {
+  width?: number;
+  height?: number;
+  colorScheme?: "light" | "dark";
+}
+
+/** Opens a page from disk and waits until everything is read. */
+export async function open(browser: Browser, path: string, hash = "", { width = 1280, height = 720, colorScheme = "light" }: Look = {}): Promise<Opened> {
+  const page = await browser.newPage({ viewport: { width, height }, colorScheme });
+  const problems: string[] = [];
+  const url = `file://${path}`;
+  page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("request", (request) => !request.url().startsWith(url) && problems.push(`request for ${request.url().slice(0, 100)}`));
+  await page.goto(url + hash);
+  await page.waitForSelector("html[data-ready]", { timeout: 20_000, state: "attached" });
+  return { page, problems };
+}
+
+/** The figures of the chosen moment, in bytes. */
+export function figures(page: Page): Promise<Record<string, number>> {
+  return page.$$eval("[data-figure]", (elements) =>
+    Object.fromEntries(elements.map((element) => [(element as HTMLElement).dataset.figure, Number((element as HTMLElement).dataset.bytes)])),
+  );
+}
