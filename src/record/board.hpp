@@ -28,7 +28,7 @@ struct BoardPosting {
 
 struct PageRequest {
   uint64_t number = 0;
-  PageOrder order;
+  PageOrder order = {};
 };
 
 class Board {

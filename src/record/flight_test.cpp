@@ -135,14 +135,14 @@ TEST_F(FlightTest, AFailedRequestWritesAFileBeforeItIsSettled) {
   EXPECT_EQ(std::ranges::find_if(trace.about, is_reason)->value, "oom");
 }
 
-// A step keeps 1 MiB, from the 20th on.
+// A step keeps 3 MiB, from the 20th on.
 TEST_F(FlightTest, GrowthWritesAFileThatSaysSo) {
   start(options({.steps = 10}));
   for (uint64_t step = 0; step < 120; ++step) {
     Recorder::step();
     alloc(kBase, 100 << 20);
     free(kBase);
-    if (step >= 20) alloc(2 * kBase + step * 4096, 1 << 20);
+    if (step >= 20) alloc(2 * kBase + step * 4096, 3 << 20);
   }
   (void)dump();  // all records are judged
   const trace::Trace trace = read(path("flight.1.growth.vtrace"));

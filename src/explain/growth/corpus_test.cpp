@@ -135,11 +135,13 @@ TEST_P(Corpus, LeaksAreFoundWithinTenSteps) {
   EXPECT_LE(counts.false_alarms, counts.jobs / 100) << misses;
 }
 
-// Batches of changing length with evaluations between them show no steps that could be proven.
+// Models of six layers free too few blocks in the reverse order for a backward pass to be proven
+// (kMinNested), and evaluations in every third step make steps uneven. The share is 83 to 88 % on all
+// seeds that were tried; the limit is three standard deviations of a sample of 500 below.
 TEST_P(Corpus, LeaksAreFoundInMostJobsWithoutMarks) {
   std::string misses;
   const Counts counts = count(true, GetParam(), false, &misses);
-  EXPECT_GE(counts.found, counts.jobs * 85 / 100) << misses;
+  EXPECT_GE(counts.found, counts.jobs * 80 / 100) << misses;
 }
 
 TEST_P(Corpus, JobsWithoutALeakRaiseNoAlarm) {

@@ -29,7 +29,6 @@ class NestedLives {
     }
   }
   [[nodiscard]] size_t depth() const { return latest_.size(); }
-  void clear() { latest_.clear(); }
 
  private:
   std::vector<uint32_t> latest_;  // birth that a row of each length can end with; falls
@@ -40,13 +39,10 @@ class PeakHeights {
  public:
   void set_live(uint64_t bytes) {
     height_ = std::max(height_, bytes);
-    has_fallen_ = static_cast<double>(bytes) <= kGone * static_cast<double>(height_);
-    if (!has_fallen_) return;
+    if (static_cast<double>(bytes) > kGone * static_cast<double>(height_)) return;
     heights_.push_back(height_);
     height_ = bytes;
   }
-  // Whether live bytes have just fallen to next to nothing.
-  [[nodiscard]] bool has_fallen() const { return has_fallen_; }
   // Of at least kPassShare of the highest.
   [[nodiscard]] size_t count_high() const {
     std::vector<uint64_t> all = heights_;
@@ -59,14 +55,12 @@ class PeakHeights {
  private:
   std::vector<uint64_t> heights_;
   uint64_t height_ = 0;  // of the pile that has not gone yet
-  bool has_fallen_ = false;
 };
 
 // What happened to blocks in one range. Peak and births are those of its own blocks.
 struct RangeFacts {
   size_t depth = 0;  // of nested lives
   size_t passes = 0;
-  size_t backward_passes = 0;  // passes with nested lives
   uint64_t born_bytes = 0;
   uint64_t died_bytes = 0;    // of its own blocks, inside
   uint64_t handed_bytes = 0;  // ... in the next range
@@ -87,7 +81,6 @@ std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRa
     const EventRange range = ranges[i];
     uint64_t live = 0;
     NestedLives lives;
-    NestedLives lives_of_pass;
     PeakHeights piles;
     for (uint64_t e = range.first; e < range.end; ++e) {
       const uint32_t index = history.lifetime_of_event[e];
@@ -104,13 +97,8 @@ std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRa
       if (!before && l.alloc_event >= range.first) {
         facts[i].died_bytes += l.requested_bytes;
         live -= l.requested_bytes;
-        lives.died(l.alloc_event);
-        lives_of_pass.died(l.alloc_event);
         piles.set_live(live);
-        if (piles.has_fallen()) {
-          facts[i].backward_passes += lives_of_pass.depth() >= kMinNested ? 1 : 0;
-          lives_of_pass.clear();
-        }
+        lives.died(l.alloc_event);
       } else if (!before && i > 0 && l.alloc_event >= ranges[i - 1].first) {
         facts[i - 1].handed_bytes += l.alloc_event < ranges[i - 1].end ? l.requested_bytes : 0;
       } else {
@@ -120,7 +108,6 @@ std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRa
       }
     }
     facts[i].depth = lives.depth();
-    facts[i].backward_passes += lives_of_pass.depth() >= kMinNested ? 1 : 0;
     facts[i].passes = piles.count_high();
   }
   return facts;
@@ -142,9 +129,9 @@ bool lie_in_a_backward_pass(std::span<const RangeFacts> facts) {
 }
 
 // The largest number of ranges with equally many passes.
-size_t most_alike(std::span<const RangeFacts> facts, size_t RangeFacts::* passes) {
+size_t most_alike(std::span<const RangeFacts> facts) {
   std::map<size_t, size_t> ranges_with;
-  for (const RangeFacts& f : facts) ++ranges_with[f.*passes];
+  for (const RangeFacts& f : facts) ++ranges_with[f.passes];
   return std::ranges::max(ranges_with | std::views::values);
 }
 
@@ -166,10 +153,7 @@ StepEvidence find_evidence(const History& history, std::span<const EventRange> r
   const auto most = [&](size_t count) {
     return static_cast<double>(count) >= kMaxRangeShare * static_cast<double>(judged.size());
   };
-  // The evaluations between steps of training are passes, but not backward ones.
-  size_t RangeFacts::* const passes =
-      most(trains) ? &RangeFacts::backward_passes : &RangeFacts::passes;
-  return {most(trains), most(alone), most(most_alike(judged, passes))};
+  return {most(trains), most(alone), most(most_alike(judged))};
 }
 
 }  // namespace vram::explain

@@ -27,8 +27,7 @@ struct StepEvidence {
   bool stands_alone = false;
   // Each range contains the same number of passes: times that its allocations accumulate and are
   // freed. Sizes that change from step to step recur only in some steps; ranges between those
-  // contain one step or several. In training, backward passes alone count: evaluations come between
-  // some steps.
+  // contain one step or several.
   bool is_even = false;
 };
 

@@ -281,9 +281,15 @@ StackId walk_unless_met(Object* thread, const Walk& walk_with_gil) {
 
 }  // namespace
 
+bool PythonStacks::is_thread_without_code() {
+  if (!is_available()) return false;
+  const Object* const thread = python().this_thread();
+  return thread == nullptr || RawFrames::has_none(thread);
+}
+
 StackId PythonStacks::capture() {
   Object* thread = thread_to_walk();
-  if (thread == nullptr) return 0;
+  if (thread == nullptr || RawFrames::has_none(thread)) return 0;
   if (holds_gil(thread)) return walk(thread);
   return walk_unless_met(thread, [thread]() -> StackId {
     const Waiting waiting;
@@ -297,7 +303,7 @@ StackId PythonStacks::capture() {
 
 StackId PythonStacks::try_capture(std::chrono::milliseconds timeout) {
   Object* thread = thread_to_walk();
-  if (thread == nullptr) return 0;
+  if (thread == nullptr || RawFrames::has_none(thread)) return 0;
   if (holds_gil(thread)) return walk(thread);
   return walk_unless_met(thread, [&]() -> StackId {
     return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread, timeout);

@@ -53,6 +53,11 @@ uint64_t RawFrames::hash(const CPython::Object* thread) {
   return hash ^ hash >> 29;
 }
 
+bool RawFrames::has_none(const CPython::Object* thread) {
+  const FrameLayout* const of = layout.load(std::memory_order_relaxed);
+  return of != nullptr && innermost(*of, thread) == nullptr;
+}
+
 bool RawFrames::confirm(const CPython::Object* thread, std::span<CPython::Object* const> codes) {
   const FrameLayout* const of = layout.load(std::memory_order_relaxed);
   if (of == nullptr) return false;

@@ -29,6 +29,7 @@ using Owner = const Module*;
 class Owners {
  public:
   static constexpr size_t kBoundaries = size_t{1} << 15;
+  static constexpr size_t kNear = 4;  // boundaries below the last one found, before a search
 
   // The thread that this table belongs to: nodes from `sequence` on are the owner's. nullptr: they
   // have none.
@@ -52,8 +53,9 @@ class Owners {
     const size_t count = count_.load(std::memory_order_acquire);
     const size_t first = count > kBoundaries ? count - kBoundaries : 0;
     if (count == 0 || sequence < sequence_of(first)) return nullptr;
-    const size_t place =
-        is_at(hint, sequence, count, first) ? hint : search(sequence, first, count);
+    size_t place = hint;
+    for (size_t below = 0; below < kNear && !is_at(place, sequence, count, first); ++below) --place;
+    if (!is_at(place, sequence, count, first)) place = search(sequence, first, count);
     const Owner owner = at(place).owner.load(std::memory_order_relaxed);
     hint = place;
     // The place may have been taken by a newer boundary meanwhile.
