@@ -1,10 +1,11 @@
 """Checkpoint plans against full checkpointing, √N and torch.compile's partitioner: peak, step time and gradients.
 
     python bench/checkpoint.py plan build/plans.pickle              # a machine without a GPU: needs libvram.so and the program
-    python bench/checkpoint.py measure build/plans.pickle out.csv   # a GPU; under 3 minutes on one H100, the models at the same time
+    python bench/checkpoint.py measure build/plans.pickle out.csv   # a GPU; under 3 minutes on one H100, see --compile-seconds
     python bench/checkpoint.py host                                 # what regions that keep products cost the host, for each operator
 
-`measure` starts a process for each model, because compiling takes most of the time; only one of them measures at a time.
+`measure` starts a process for each model and part, because compiling takes most of the time. They compile at the same time; then one of them
+measures at a time.
 
 `--tiny` does the same with models that a CPU runs in seconds; peaks are then 0, because the CPU does not count them.
 """
@@ -36,7 +37,7 @@ if importlib.util.find_spec("vram") is None:
 import vram
 from vram.planning import _search
 from vram.planning._compiled import Applied, Compiler
-from vram.planning._live import as_before
+from vram.planning._live import as_before, or_none
 from vram.planning._measure import GpuMemory
 from vram.planning._question import outside_autocast, question_of
 from vram.planning._region import CheckpointRegion
@@ -70,8 +71,9 @@ def plan_all(args):
 
 
 class Bench:
-    def __init__(self, device, path, deadline, backend):
-        self.device, self.path, self.deadline, self.rows = device, path, deadline, []
+    def __init__(self, device, path, begin, deadline, backend):
+        self.device, self.path, self.begin, self.deadline, self.rows = device, path, begin, deadline, []
+        self.compiled = []
         self.is_gpu, self.searched, self.backend, self.full_bytes = device == "cuda", None, backend, 0
 
     def search(self, model, sample, casts):
@@ -147,31 +149,44 @@ class Bench:
 
 
 def measure(args):
-    path, names = Path(args.rows), list(models(args.tiny))
-    if args.model is None:  # a process for each
-        parts = {name: path.with_suffix(f".{name}.csv") for name in names}
+    path, begun = Path(args.rows), time.monotonic()
+    if args.model is None:  # a process for each model and part
+        jobs = [(name, part) for name in args.models.split(",") for part in args.parts.split(",")]
+        files = [path.with_suffix(f".{name}.{part}.csv") for name, part in jobs]
         command = [sys.executable, __file__, "measure", args.plans]
-        options = ["--seconds", str(args.seconds), "--parts", args.parts, "--backend", args.backend]
+        options = [
+            "--seconds",
+            str(args.seconds),
+            "--compile-seconds",
+            str(args.compile_seconds),
+            "--block-budgets",
+            args.block_budgets,
+            "--backend",
+            args.backend,
+        ]
         options += ["--tiny"] if args.tiny else []
-        started = [subprocess.Popen([*command, str(part), "--model", name, *options]) for name, part in parts.items()]
+        started = [
+            subprocess.Popen([*command, str(file), "--model", name, "--parts", part, *options])
+            for file, (name, part) in zip(files, jobs, strict=True)
+        ]
         for each in started:
             each.wait()
-        lines = [part.read_text().splitlines(keepends=True) for part in parts.values() if part.exists()]
+        lines = [file.read_text().splitlines(keepends=True) for file in files if file.exists()]
         path.write_text("".join([*lines[0][:1], *(line for rows in lines for line in rows[1:])]))
         return
     plans = {} if args.plans == "-" else pickle.loads(Path(args.plans).read_bytes())[args.model]
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    bench = Bench(device, path, time.monotonic() + args.seconds, args.backend)
+    bench = Bench(device, path, begun + args.compile_seconds, begun + args.seconds, args.backend)
     make, batch, casts = models(args.tiny)[args.model]
+    _search._BUDGETS = tuple(map(float, args.block_budgets.split(",")))
     torch.manual_seed(0)
     model, sample = make().to(device), batch().to(device)
-    for part in args.parts.split(","):
-        MEASURED[part](bench, args.model, model, sample, casts, plans)
+    compile_first(bench, args.model, model, sample, casts, args.parts)
+    MEASURED[args.parts](bench, args.model, model, sample, casts, plans)
 
 
 def measure_regions(bench, name, model, sample, casts, plans):
     reference = bench.run(name, "keep all", "", model, sample, casts, None)
-    bench.full_bytes = int(bench.rows[-1]["peak_bytes"])
     bench.run(name, "keep all again", "", model, sample, casts, reference)
     measure_fixed(bench, name, "", model, sample, casts, reference)
     for share, plan in plans.items():
@@ -196,6 +211,8 @@ def measure_fixed(bench, name, suffix, model, sample, casts, reference):
 def measure_compiled(bench, name, model, sample, casts, _plans):
     """vram.checkpoint(compile=True) for the same shares of the peak without; what it tries is measured once for all of them."""
     search = bench.search(model, sample, casts)
+    bench.run(name, "keep all", "", model, sample, casts, None)
+    bench.full_bytes = int(bench.rows[-1]["peak_bytes"])
     reference = None
     for share in sorted(SHARES, reverse=True):
         if time.monotonic() > bench.deadline:
@@ -224,11 +241,32 @@ def measure_compiled(bench, name, model, sample, casts, _plans):
 def measure_partitioner(bench, name, model, sample, casts, _plans):
     """The whole model compiled, for a few of its budgets; compiled plans after it may choose one of them."""
     search = bench.search(model, sample, casts)
-    for budget in MODEL_BUDGETS:
-        choice = _search._Choice("model", (budget,))
+    for choice in bench.compiled:
         measured = search.measured_alone(choice)
         if measured is not None:
-            bench.add(name, "partitioner", budget, measured.peak_bytes, measured.step_ns / 1e6)
+            bench.add(name, "partitioner", choice.budgets[0], measured.peak_bytes, measured.step_ns / 1e6)
+
+
+def compile_first(bench, name, model, sample, casts, part):
+    """Compile what a part measures afterwards, while other processes do so, too; then wait until they measure."""
+    choices = {
+        "compiled": [_search._Choice("blocks", (budget,) * len(model.blocks)) for budget in _search._BUDGETS],
+        "partitioner": [_search._Choice("model", (budget,)) for budget in MODEL_BUDGETS],
+    }
+    search = bench.search(model, sample, casts)
+    with as_before(search._question.model, search._device), outside_autocast(search._device):
+        for choice in choices.get(part, []):
+            if time.monotonic() > bench.begin:
+                break
+            applied = search._apply(choice)
+            or_none(search._steps.run, model)
+            applied.remove()
+            bench.compiled.append(choice)
+            print(f"{name}: compiled {choice}; {bench.begin - time.monotonic():.0f} s are left", flush=True)
+    model.zero_grad(set_to_none=True)
+    if bench.is_gpu:
+        torch.cuda.empty_cache()
+    time.sleep(max(0, bench.begin - time.monotonic()))
 
 
 class Alone(_search.CompiledSearch):
@@ -309,6 +347,11 @@ def main():
     measuring.add_argument("plans", help="of `plan`; -: without plans of uncompiled models")
     measuring.add_argument("rows")
     measuring.add_argument("--seconds", type=float, default=130)
+    measuring.add_argument("--compile-seconds", type=float, default=80, help="before anything is measured")
+    measuring.add_argument(
+        "--block-budgets", default="1,0.5,0", help="with which each block is compiled (default: %(default)s)"
+    )
+    measuring.add_argument("--models", default="gpt,vit,resnet")
     measuring.add_argument("--backend", default="inductor", help="of torch.compile (default: %(default)s)")
     measuring.add_argument("--model", help="only this one, in this process")
     measuring.add_argument("--parts", default=",".join(MEASURED), help="what to measure (default: %(default)s)")

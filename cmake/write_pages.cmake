@@ -1,17 +1,27 @@
-# cmake -DVRAM=<program> -DFOLDER=<share> -P write_pages.cmake: writes the program's manual pages and completions.
+# cmake -DVRAM=<program> -DFOLDER=<share> -P write_pages.cmake: writes the program's manual pages, in English and Chinese, and
+# its completions.
 function(write path)
   execute_process(COMMAND "${VRAM}" ${ARGN} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
   file(WRITE "${FOLDER}/${path}" "${text}")
 endfunction()
 
 file(REMOVE_RECURSE "${FOLDER}/man")  # commands may have been renamed
+set(ENV{LANGUAGE} "")
+set(ENV{LC_ALL} C.UTF-8)
 write(man/man1/vram.1 help --man)
 execute_process(COMMAND "${VRAM}" --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "\n  [a-z]+ " rows "${help}")
-foreach(row IN LISTS rows)
-  string(STRIP "${row}" command)
+string(REPLACE "\n" "" commands "${rows}")
+string(REPLACE " " "" commands "${commands}")
+foreach(command IN LISTS commands)
   write("man/man1/vram-${command}.1" help --man "${command}")
 endforeach()
+set(ENV{LC_ALL} zh_CN.UTF-8)
+write(man/zh_CN/man1/vram.1 help --man)
+foreach(command IN LISTS commands)
+  write("man/zh_CN/man1/vram-${command}.1" help --man "${command}")
+endforeach()
+set(ENV{LC_ALL} C.UTF-8)
 write(bash-completion/completions/vram completion bash)
 write(zsh/site-functions/_vram completion zsh)
 write(fish/vendor_completions.d/vram.fish completion fish)

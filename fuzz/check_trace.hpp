@@ -51,6 +51,13 @@ inline void check_trace(const Trace& trace) {
   for (const Annotation& annotation : trace.annotations) {
     VRAM_CHECK(annotation.name < trace.tables.strings.size());
   }
+  for (const Figure& figure : trace.figures) {
+    VRAM_CHECK(figure.name < trace.tables.strings.size());
+  }
+  for (const Mark& mark : trace.marks) {
+    VRAM_CHECK(mark.name < trace.tables.strings.size() && mark.group < trace.tables.strings.size());
+    VRAM_CHECK(mark.duration_ns >= 0 && static_cast<uint8_t>(mark.kind) < kMarkKinds);
+  }
   check_tables(trace.tables);
 }
 

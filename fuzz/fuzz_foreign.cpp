@@ -35,7 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
   static_cast<void>(vram::trace::foreign_form(bytes));
   for (const auto form :
-       {ForeignForm::kProfilerTrace, ForeignForm::kRmmLog, ForeignForm::kHeapProfile})
+       {ForeignForm::kProfilerTrace, ForeignForm::kRmmLog, ForeignForm::kHeapProfile,
+        ForeignForm::kXSpace, ForeignForm::kMemoryProfile})
     vram::trace::try_bytes(bytes, form);
   return 0;
 }

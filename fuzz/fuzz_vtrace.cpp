@@ -41,6 +41,8 @@ void try_contents(std::span<const uint8_t> bytes) {
   DecodedState state;
   (void)decode_state(bytes, sizes_of(tables), state);
   (void)decode_annotations(bytes, sizes_of(tables), trace.annotations);
+  (void)decode_figures(bytes, sizes_of(tables), trace.figures);
+  (void)decode_marks(bytes, sizes_of(tables), trace.marks);
 }
 
 // The first two bytes say how many events are claimed.

@@ -27,7 +27,7 @@ import polib
 ROOT = Path(__file__).resolve().parent.parent
 PO = ROOT / "po"
 KEYWORDS = {
-    "C++": ["tr:1", "trf:1", "tr_later:1", "tr_context:1c,2", "fail:2", "differ:1"],
+    "C++": ["tr:1", "trf:1", "tr_later:1", "tr_context:1c,2", "fail:2", "differ:1", "system_failure:1", "unreadable:1"],
     "Python": ["tr:1", "tr_later:1"],
 }
 SUFFIXES = {".cpp": "C++", ".hpp": "C++", ".py": "Python", ".ts": "TypeScript", ".tsx": "TypeScript"}
@@ -40,6 +40,7 @@ ENGLISH = ("src/capi/", "src/pool/", "src/serve/", "src/history/")
 TABLES = (
     ("src/watch/figures/*.?pp", r'\.detail = \{(?:[^{}]|"[^"]*")*\}', r'\.(?:name|words) = "([^"]+)"'),
     ("deploy/rules.toml", r"(?m)^(?:summary|advice) = .*$", r'= "(.*)"$'),
+    ("python/vram/_startup/sitecustomize.py", r"(?m)^_[A-Z_]+ = \".*\"$", r'= "(.*)"$'),
 )
 HEADER = """\
 Texts of vram: messages, help, views, findings and alerts.
@@ -206,6 +207,9 @@ def problems_of(catalogue: polib.POFile, texts: set[tuple[str, str]], name: str)
     for entry in catalogue:
         if entry.msgstr and placeholders(entry.msgid) != placeholders(entry.msgstr):
             found.append(f"{name}: placeholders of {entry.msgstr!r} differ from those of {entry.msgid!r}")
+        fields = [match[1].partition(":")[0] for match in PLACEHOLDER.finditer(entry.msgstr) if match[1] is not None]
+        if "" in fields and any(fields):
+            found.append(f"{name}: number all placeholders or none: {entry.msgstr!r}")
         if "fuzzy" in entry.flags:
             found.append(f"{name}: is marked as fuzzy, {shown(key_of(entry))}")
     return found

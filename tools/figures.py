@@ -41,6 +41,8 @@ LABELS = {
     "Use": ("uuid", "pid", "gi", "ci"),
 }
 # As unit_of() in src/show/metrics/families.cpp; a test of the published page compares.
+# A text that is translated when it is shown.
+MARKED = re.compile(r'\btr_later\(((?:\s*"(?:\\.|[^"\\])*")+)\)')
 UNIT = re.compile(r"_(bytes|seconds|ratio|celsius|watts|hertz)(?:_total)?$")
 # Angle brackets too: rows have template arguments and compare nothing.
 OPENING, CLOSING = set("({[<"), set(")}]>")
@@ -234,7 +236,7 @@ def history(tables: Tables) -> Iterator[tuple[str, ...]]:
 
 def allocators(_tables: Tables) -> Iterator[tuple[str, ...]]:
     yield "allocator", "what it is", "replay", "compared with"
-    text = ALLOCATORS.read_text(encoding="utf-8")
+    text = MARKED.sub(r"\1", ALLOCATORS.read_text(encoding="utf-8"))
     for match in re.finditer(r"\bPeer(?=\{\s*\.name)", text):
         peer = Reader(text[match.end() :]).value()
         kind = "approximate model" if peer["is_model"] == "true" else "exact emulation"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 SGR = re.compile(r"\x1b\[([0-9;]*)m|\x1b\([A-Z0-9]|[\x0e\x0f]")
 # Block characters of adjacent cells must touch each other.
-CELL_WIDTH, CELL_HEIGHT, FONT_SIZE, MARGIN = 8.8, 17, 14.65, 10
+CELL_WIDTH, CELL_HEIGHT, FONT_SIZE, MARGIN = 8.8, 18, 14.65, 10
 BACK, TEXT = "#14161b", "#d5d8df"
 COLOURS = ["#3b3f48", "#e0626a", "#7fb86a", "#d8a657", "#5f95d6", "#b67fd0", "#56b6b9", "#c8ccd4"]
 BRIGHT = ["#6b7080", "#f07a82", "#98cf84", "#ecc07a", "#7fb2f0", "#cc9be4", "#74d0d3", "#f2f4f8"]

@@ -65,6 +65,10 @@ def check_alert_rules() -> str:
     return last_line(call(PYTHON, "tools/alert_rules.py", "--check"))
 
 
+def check_catalogue() -> str:
+    return last_line(call(PYTHON, "tools/catalogue.py", "check"))
+
+
 def check_python() -> str:
     files = source_files(".py")
     call(PYTHON, "-m", "ruff", "check", "--quiet", *files)
@@ -255,6 +259,7 @@ CHECKS: list[Step | Together] = [
     Step("words", check_words, _whole),
     Step("figures", check_figures, _whole),
     Step("alert rules", check_alert_rules, _whole),
+    Step("catalogue", check_catalogue, _whole),
     Step("python", check_python, _whole),
 ]
 QUICK: list[Step | Together] = [

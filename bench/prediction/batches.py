@@ -5,7 +5,7 @@
 
 `predict` needs no GPU. `measure` limits what PyTorch may reserve to what the prediction assumes (the memory of the GPU less the CUDA context
 and the modules), with `torch.cuda.set_per_process_memory_fraction()`. It runs the batch that was found, which must fit, and finds the largest
-that runs: by larger ones until one does not fit, and by bisection. Each run is a process of its own, with four steps. It writes for each
+that runs: by larger ones until one does not fit, and by bisection; with `--larger 0 2`, it runs only that batch and one 2 % larger. Each run is a process of its own, with four steps. It writes for each
 family what each batch did.
 """
 
@@ -41,11 +41,16 @@ def arguments() -> argparse.Namespace:
     predicted.add_argument("--precision", default="fp32")
     predicted.add_argument("--half", choices=["choose", "prove", "fresh"])
     predicted.add_argument("--only", nargs="*", default=[], help="names of families")
+    predicted.add_argument("--seconds", type=float, default=7200)
+    predicted.add_argument("--jobs", type=int, default=1)
     measured = commands.add_parser("measure")
     measured.add_argument("found", type=Path)
     measured.add_argument("out", type=Path)
     measured.add_argument("--seconds", type=float, default=240)
     measured.add_argument("--jobs", type=int, default=8)
+    measured.add_argument(
+        "--larger", type=int, nargs="*", help="run only batches that are so many percent larger, 0: as found"
+    )
     return parser.parse_args()
 
 
@@ -92,18 +97,19 @@ def predict(wanted: argparse.Namespace) -> int:
     import families
 
     families.preload()
-    found: dict[str, Any] = {}
-    failed = 0
-    for family in families.FAMILIES:
-        if (wanted.half and family.half != wanted.half) or (wanted.only and family.name not in wanted.only):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "found.json"
-            task = functools.partial(predict_one, family, wanted.precision, wanted.gpu, out)
-            failed += run_forked(family.name, [(family.name, task)], 1, 600)
-            if out.exists():
-                found[family.name] = json.loads(out.read_text())
-                write(wanted.found, found)
+    chosen = [
+        family
+        for family in families.FAMILIES
+        if (not wanted.half or family.half == wanted.half) and (not wanted.only or family.name in wanted.only)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        outs = {family.name: Path(folder) / f"{family.name}.json" for family in chosen}
+        tasks = [
+            (family.name, functools.partial(predict_one, family, wanted.precision, wanted.gpu, outs[family.name]))
+            for family in chosen
+        ]
+        failed = run_forked("predictions", tasks, wanted.jobs, wanted.seconds)
+        write(wanted.found, {name: json.loads(out.read_text()) for name, out in outs.items() if out.exists()})
     return min(failed, 1)
 
 
@@ -115,14 +121,14 @@ def bisect(family: Any, row: dict[str, Any], out: Path, until: float) -> None:
     """Finds the largest batch that runs within the limit, in forks of this process; writes all trials after each."""
     import families
 
-    found: dict[int, Any] = {}
+    found: dict[str, Any] = {}
 
     def fits(batch: int) -> bool:
         if time.time() > until:
             raise _OutOfTime(f"{family.name}: not finished")
-        found[batch] = in_fork(families.Program(family, row["precision"], batch), row["limit_bytes"])
+        found[str(batch)] = in_fork(families.Program(family, row["precision"], batch), row["limit_bytes"])
         write(out, found)
-        return bool(found[batch]["outcome"] == "fits")
+        return bool(found[str(batch)]["outcome"] == "fits")
 
     first = row["batch_size"]
     low, high = (first, 0) if fits(first) else (0, first)
@@ -136,6 +142,12 @@ def bisect(family: Any, row: dict[str, Any], out: Path, until: float) -> None:
         low, high = (middle, high) if fits(middle) else (low, middle)
 
 
+def run_one(family: Any, row: dict[str, Any], batch: int, out: Path) -> None:
+    import families
+
+    write(out, {str(batch): in_fork(families.Program(family, row["precision"], batch), row["limit_bytes"])})
+
+
 def measure(wanted: argparse.Namespace) -> int:
     import families
 
@@ -143,13 +155,21 @@ def measure(wanted: argparse.Namespace) -> int:
     found = json.loads(wanted.found.read_text())
     kinds = {family.name: family for family in families.FAMILIES}
     with tempfile.TemporaryDirectory() as folder:
-        outs = {name: Path(folder) / f"{name}.json" for name in found}
         until = time.time() + wanted.seconds
-        tasks = [(name, functools.partial(bisect, kinds[name], row, outs[name], until)) for name, row in found.items()]
+        tasks, outs = [], []
+        for percent in [None] if wanted.larger is None else wanted.larger:
+            for name, row in found.items():
+                outs.append((name, Path(folder) / f"{name}.{percent}.json"))
+                if percent is None:
+                    call = functools.partial(bisect, kinds[name], row, outs[-1][1], until)
+                else:
+                    batch = row["batch_size"] * (100 + percent) // 100 + (percent > 0)
+                    call = functools.partial(run_one, kinds[name], row, batch, outs[-1][1])
+                tasks.append((name if percent is None else f"{name} +{percent} %", call))
         run_forked("batches", tasks, wanted.jobs, wanted.seconds)
-        for name, out in outs.items():
+        for name, out in outs:
             if out.exists():
-                found[name]["measured"] = json.loads(out.read_text())
+                found[name].setdefault("measured", {}).update(json.loads(out.read_text()))
     write(wanted.out, found)
     return 0
 

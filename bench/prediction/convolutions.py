@@ -108,7 +108,7 @@ def directions(row: dict[str, Any], group: str) -> Iterator[Direction]:
 def rows(kernels: Path, measured: Path, odd: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(kernels.glob("*conv*.json.xz")):
         name = path.name.removesuffix(".json.xz")
-        number = re.fullmatch(r"sampled_conv.d_(\d+)", name)
+        number = re.fullmatch(r"(?:sampled_conv.d|network_conv)_(\d+)", name)
         if int(number[1]) % 2 == odd if number else name in PLAIN and not odd:
             yield from ((name, row) for row in load(path)["rows"] if row["run"] == 1)
     for path in () if odd else sorted((measured / "journal").glob("*.json.xz")):
@@ -207,7 +207,7 @@ def renamed(tree: Any, numbers: dict[int, int]) -> Any:
 
 def written(data: dict[str, Any], count: int) -> str:
     """Returns the file, with one tree a line."""
-    about = (f"Workspaces of cuDNN's convolutions with PyTorch 2.11 (CUDA 13.0) on an H200; learned from {count} measured calls by "
+    about = (f"Workspaces of cuDNN's convolutions with PyTorch 2.11 (CUDA 13.0) on an H200 and an H100; learned from {count} measured calls by "
              "bench/prediction/convolutions.py. vram/dry/_convolutions.py describes the form.")  # fmt: skip
 
     def line(value: Any) -> str:

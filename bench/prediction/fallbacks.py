@@ -98,6 +98,17 @@ def least(name: str, call: Callable[[], Any], total: int) -> dict[str, Any]:
     return row
 
 
+def measured(each: Any, total: int) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a convolution."""
+    import torch
+
+    torch.cuda.set_per_process_memory_fraction(1.0)  # for the operands
+    with torch.device("cuda"):
+        made = list(directions(each))
+    for name, call in made:
+        yield least(f"{each.name} p{each.layer.padding} d{each.layer.dilation} {name}", call, total)
+
+
 def group(seed: int, path: Path, until: float) -> None:
     import probes_networks
     import torch
@@ -109,10 +120,7 @@ def group(seed: int, path: Path, until: float) -> None:
     for each in probes_networks.convolutions(seed):
         if time.time() > until:
             break
-        with torch.device("cuda"):
-            made = list(directions(each))
-        for name, call in made:
-            rows.append(least(f"{each.name} p{each.layer.padding} d{each.layer.dilation} {name}", call, total))
+        rows += measured(each, total)
     save(path / f"fallbacks_{seed}.json.xz", rows)
 
 

@@ -32,7 +32,7 @@ from processes import run_forked
 
 COLUMNS = ["program", "half", "allocator", "recorded_peak_bytes", "predicted_peak_bytes", "error_percent", "recorded_reserved_bytes",
            "predicted_reserved_bytes", "reserved_error_percent", "recorded_least_bytes", "predicted_least_bytes", "least_error_percent",
-           "recorded_outside_bytes", "predicted_outside_bytes", "outside_error_percent", "unknown_operators", "error"]  # fmt: skip
+           "recorded_outside_bytes", "predicted_outside_bytes", "outside_error_percent", "unknown_operators", "estimated_operators", "error"]  # fmt: skip
 
 
 def percent(predicted: int, recorded: int) -> str:
@@ -58,12 +58,16 @@ def predict(program: Any, gpu: str, torch_version: str, out: Path) -> None:
                 for _ in range(STEPS):
                     step()
                 del step
-        found |= {"unknown": " ".join(run.unknown_operators), "outside": run._running().outside_bytes}
+        found |= {
+            "unknown": " ".join(run.unknown_operators),
+            "estimated": " ".join(run.estimated_operators),
+            "outside": run._running().outside_bytes,
+        }
         for allocator, settings in ALLOCATORS.items():
             name = f"torch:{settings.replace(':', '=')}".rstrip(":")
-            replayed = _program.replay(run.trace_path, name, finds_capacity=True)
-            keys = ("peak_requested_bytes", "peak_reserved_bytes", "min_capacity_bytes")
-            found[allocator] = [replayed[key] for key in keys]
+            replayed = _program.replay(run.trace_path, name)
+            least = _program.replay(run._path_at_limit, name, finds_capacity=True)["min_capacity_bytes"]
+            found[allocator] = [replayed["peak_requested_bytes"], replayed["peak_reserved_bytes"], least]
     except Exception as error:
         found["error"] = f"{type(error).__name__}: {error}"[:300]
     out.write_text(json.dumps(found))
@@ -107,7 +111,8 @@ def rows(measured: Path, capacities: Path | None, program: Any, found: dict[str,
             predicted = found[allocator]
             row |= {"predicted_peak_bytes": predicted[0], "error_percent": percent(predicted[0], recorded),
                     "predicted_reserved_bytes": predicted[1], "reserved_error_percent": percent(predicted[1], reserved),
-                    "predicted_least_bytes": predicted[2], "unknown_operators": found["unknown"]}  # fmt: skip
+                    "predicted_least_bytes": predicted[2], "unknown_operators": found["unknown"],
+                    "estimated_operators": found.get("estimated", "")}  # fmt: skip
             enough = least(capacities, allocator, program.name)
             if enough:
                 row |= {"recorded_least_bytes": enough, "least_error_percent": percent(predicted[2], enough)}

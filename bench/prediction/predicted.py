@@ -78,8 +78,8 @@ def _log_class() -> Any:
             reserved = self.placement(0).reserved
             reserved.peak = reserved.now
 
-        def allocate(self, device: int, size_bytes: int, stream: int) -> int:
-            address = super().allocate(device, size_bytes, stream)
+        def allocate(self, device: int, size_bytes: int, stream: int, needed_bytes: int | None = None) -> int:
+            address = super().allocate(device, size_bytes, stream, needed_bytes)
             if device == 0:
                 self._events += 1
                 block = Block(size_bytes, self.label, _users_line(), self.call, self._events)
@@ -128,11 +128,11 @@ def _label_allocations(mode_class: Any, logs: list[Any], calls: str) -> None:
             logs[0].call = json.dumps({"args": describe(args), "kwargs": describe(kwargs), "out": describe(outputs)})
         account(mode, func, args, kwargs, outputs)
 
-    def inside(mode: Any, device: int, stream: int, found: Any) -> int:
+    def inside(mode: Any, device: int, stream: int, found: Any) -> tuple[int, int]:
         before = logs[0].label
         logs[0].label = f"{before} [{found.purpose}]"
         try:
-            return int(allocate(mode, device, stream, found))
+            return allocate(mode, device, stream, found)  # type: ignore[no-any-return]
         finally:
             logs[0].label = before
 

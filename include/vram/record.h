@@ -97,6 +97,30 @@ VRAM_API void vram_record_time(uint64_t unix_ns);
  * the block's whole life. */
 VRAM_API void vram_name(int device, const void* address, size_t bytes, const char* name,
                         const char* category);
+/* Records a figure of a device that was read now: "device.used_bytes". It holds until the next one
+ * of that name. docs/vtrace.md lists the names that reports know. device: CUDA's number. */
+VRAM_API void vram_record_figure(int device, const char* name, uint64_t value);
+
+typedef enum vram_mark_kind {
+  VRAM_MARK_OTHER = 0,
+  VRAM_MARK_COLLECTIVE = 1,
+  VRAM_MARK_COPY_TO_DEVICE = 2,
+  VRAM_MARK_COPY_TO_HOST = 3
+} vram_mark_kind;
+
+typedef struct vram_mark {
+  size_t struct_bytes; /* set by the caller to sizeof(vram_mark) */
+  vram_mark_kind kind;
+  int device; /* -1: none */
+  uint64_t size_bytes;
+  uint64_t duration_ns; /* of the call on the host, which ends now */
+  const char* name;     /* "all_reduce" */
+  const char* group;    /* of the processes that take part; NULL: none */
+} vram_mark;
+
+/* Records a collective or a copy, when its call ends. It does not begin a lazy recording. Has no
+ * effect if struct_bytes matches no version of this library. */
+VRAM_API void vram_record_mark(const vram_mark* mark);
 /* Stores a fact about the program in the recording: "torch.version", "2.11.0". */
 VRAM_API void vram_record_about(const char* key, const char* value);
 /* Stores a setting of an allocator other than vram's, with PyTorch's name ("expandable_segments",

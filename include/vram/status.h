@@ -124,6 +124,11 @@ typedef struct vram_board_device {
   uint64_t reserved_bytes;
   uint64_t peak_bytes;   /* of allocated_bytes, as the process counts it */
   uint64_t cached_bytes; /* what a trim would release */
+  /* Counts since the process started, or VRAM_UNKNOWN: */
+  uint64_t num_alloc_retries; /* requests that the driver refused, repeated without a cache */
+  uint64_t num_ooms;          /* requests that failed */
+  uint64_t num_device_alloc;  /* requests of the allocator to the driver, for memory */
+  uint64_t num_device_free;   /* and to take memory back */
 } vram_board_device;
 
 typedef struct vram_board_figures {

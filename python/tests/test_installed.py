@@ -70,6 +70,18 @@ def test_manual_pages_and_completions_are_where_they_are_searched() -> None:
         assert (share / path).read_text() == run(on_path(), "completion", shell)
 
 
+def test_messages_are_chinese_in_a_chinese_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    chinese_page = on_path().parent.parent / "share/man/zh_CN/man1/vram-report.1"
+    for name in ("LANGUAGE", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert "用法：vram report" in run(on_path(), "help", "report")
+    assert chinese_page.read_text() == run(on_path(), "help", "--man", "report")
+    use = vram.DeviceUse(device=0)
+    assert str(use) == "GPU 0：显存未知"
+    assert re.search("[\u4e00-\u9fff]", vram.load(RECORDING).findings[0].title)
+
+
 def test_the_package_is_the_installed_one() -> None:
     assert ROOT / "python" not in Path(vram.__file__).parents
     assert vram.program() == on_path().resolve()

@@ -13,7 +13,7 @@
 - ``vram.micro_batches()``, ``vram.retry_on_oom`` and ``vram.find_batch_size()`` adapt batches to the available memory.
 """
 
-from vram import callbacks, cupy, jax, tensorflow
+from vram import callbacks, cupy, jax, keras, tensorflow
 from vram._error import VramError
 from vram._installed import program
 from vram._installed import version as _version
@@ -113,6 +113,7 @@ __all__ = [
     "is_enabled",
     "is_recording",
     "jax",
+    "keras",
     "load",
     "log",
     "memory",

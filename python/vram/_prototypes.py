@@ -31,6 +31,10 @@ BACKING_SEGMENTS = 2
 STACKS_NONE = 0
 STACKS_PYTHON = 1
 STACKS_NATIVE = 2
+MARK_OTHER = 0
+MARK_COLLECTIVE = 1
+MARK_COPY_TO_DEVICE = 2
+MARK_COPY_TO_HOST = 3
 EVENT_ALLOC = 0
 EVENT_FOUND = 1
 EVENT_FREE = 2
@@ -208,6 +212,20 @@ class RecordCounts(Structure):
     ]
 
 
+class Mark(Structure):
+    """Struct ``vram_mark``."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("kind", c_int),
+        ("device", c_int),
+        ("size_bytes", c_uint64),
+        ("duration_ns", c_uint64),
+        ("name", c_char_p),
+        ("group", c_char_p),
+    ]
+
+
 class Event(Structure):
     """Struct ``vram_event``."""
 
@@ -292,6 +310,10 @@ class BoardDevice(Structure):
         ("reserved_bytes", c_uint64),
         ("peak_bytes", c_uint64),
         ("cached_bytes", c_uint64),
+        ("num_alloc_retries", c_uint64),
+        ("num_ooms", c_uint64),
+        ("num_device_alloc", c_uint64),
+        ("num_device_free", c_uint64),
     ]
 
 
@@ -373,6 +395,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_step": (None, []),
     "vram_record_time": (None, [c_uint64]),
     "vram_name": (None, [c_int, c_void_p, c_size_t, c_char_p, c_char_p]),
+    "vram_record_figure": (None, [c_int, c_char_p, c_uint64]),
+    "vram_record_mark": (None, [POINTER(Mark)]),
     "vram_record_about": (None, [c_char_p, c_char_p]),
     "vram_record_setting": (None, [c_char_p, c_char_p]),
     "vram_record_event": (None, [POINTER(Event)]),

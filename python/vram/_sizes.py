@@ -31,7 +31,9 @@ def _parse(size: int | str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB|B)?\s*", str(size), re.IGNORECASE)
     if match is None:
         raise ValueError(f"'{size}' is no size; write 20GiB, 512MiB or a number of bytes")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    whole, _, part = match[1].partition(".")  # not as a float, which has 53 bits
+    size_bytes: int = int(whole + part) * _UNITS[match[2].upper()] // 10 ** len(part)
+    return size_bytes
 
 
 def format_size(size_bytes: int) -> str:

@@ -141,7 +141,12 @@ std::string format_count(uint64_t count) {
   return digits;
 }
 
-std::string counted(uint64_t count, std::string_view singular) {
+std::string counted(uint64_t count, const char* singular) {
+  if (is_translated()) {
+    // Languages with other plural forms than English need ngettext's tables first.
+    const char* const translated = tr_context("counted", singular);
+    if (translated != singular) return fmt::format("{} {}", format_count(count), translated);
+  }
   return fmt::format("{} {}{}", format_count(count), singular, count == 1 ? "" : "s");
 }
 

@@ -39,8 +39,9 @@ inline constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 // "12,345,678"
 [[nodiscard]] std::string format_count(uint64_t count);
-// "12 blocks", "1 block"
-[[nodiscard]] std::string counted(uint64_t count, std::string_view singular);
+// "12 blocks", "1 block"; in the language of the user, whose catalogue has the noun in the context
+// "counted" (in Chinese with its measure word)
+[[nodiscard]] std::string counted(uint64_t count, const char* singular);
 // "12.3 %"; 0 of 0 is "–".
 [[nodiscard]] std::string format_share(uint64_t part, uint64_t whole);
 

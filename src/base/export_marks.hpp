@@ -12,6 +12,12 @@ inline constexpr std::string_view kChromeTraceStart = R"({"otherData":{"writer":
 // The writer in the footer of a Parquet file, spelled as by the format's other writers.
 inline constexpr std::string_view kParquetWriter = "vram version ";
 
+// Plans for other programs. Their JSON has no room for a writer: each key has a meaning for its
+// reader. So its first line has white space that no other writer leaves there.
+inline constexpr std::string_view kPlanJsonStart = "{ \t \n";
+// The next characters are file.hpp's kTextEnd and the version.
+inline constexpr std::string_view kPlanYamlStart = "# ";
+
 // The comment in the header of a gzip file, and the description of a Perfetto trace's first packet,
 // are file.hpp's kTextEnd and the version, at these offsets.
 inline constexpr std::string_view kCommentedGzip = "\x1f\x8b\x08\x10";  // only FCOMMENT is set

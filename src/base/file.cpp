@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/export_marks.hpp"
 #include "base/result.hpp"
+#include "base/system_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +29,7 @@ constexpr size_t kBufferBytes = 256 * 1024;
 tl::unexpected<Error> system_failure(std::string_view what, const std::string& path) {
   const int error = errno;
   const Code code = error == ENOENT ? Code::kNotFound : Code::kIo;
-  return fail(code, "{} {}: {}", what, path, std::strerror(error));
+  return fail(code, "{} {}: {}", tr(what), path, system_text(error));
 }
 
 }  // namespace
@@ -216,7 +217,9 @@ bool is_export(std::string_view head, std::string_view tail) {
   const bool is_gzip = head.starts_with(kCommentedGzip) && names_us_at(kGzipCommentAt);
   const bool is_parquet = head.starts_with(kParquetEnd) && tail.ends_with(kParquetEnd) &&
                           tail.find(kParquetWriter) != tail.npos;
-  return is_perfetto || is_gzip || is_parquet || head.starts_with(kSpeedscopeStart) ||
+  const bool is_plan = head.starts_with(kPlanJsonStart) ||
+                       (head.starts_with(kPlanYamlStart) && names_us_at(kPlanYamlStart.size()));
+  return is_perfetto || is_gzip || is_parquet || is_plan || head.starts_with(kSpeedscopeStart) ||
          head.starts_with(kChromeTraceStart);
 }
 

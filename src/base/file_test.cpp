@@ -189,9 +189,12 @@ TEST_F(OutputTargetTest, WhatVramWroteIsReplacedAndSoIsAnEmptyFile) {
   write("run.speedscope.json", std::string(kSpeedscopeStart) + "0.1.0\"}");
   write("run.trace.json", std::string(kChromeTraceStart) + "0.1.0\"}}");
   write("run.parquet", "PAR1 rows " + std::string(kParquetWriter) + "0.1.0 PAR1");
-  for (const char* name : {"empty", "run.vtrace", "cut.vtrace", "run.csv", "run.jsonl", "run.json",
-                           "two.json", "run.txt", "run.pftrace", "run.pb.gz", "run.folded",
-                           "run.speedscope.json", "run.trace.json", "run.parquet"}) {
+  write("map.json", std::string(kPlanJsonStart) + "  \"model\": 0\n}\n");
+  write("fsdp.yaml", std::string(kPlanYamlStart) + text + "\nnum_machines: 1\n");
+  for (const char* name :
+       {"map.json", "fsdp.yaml", "empty", "run.vtrace", "cut.vtrace", "run.csv", "run.jsonl",
+        "run.json", "two.json", "run.txt", "run.pftrace", "run.pb.gz", "run.folded",
+        "run.speedscope.json", "run.trace.json", "run.parquet"}) {
     EXPECT_EQ(refusal(name), "") << name;
     ASSERT_TRUE(put(path(name), kRecording)) << name;
     EXPECT_EQ(content(name), kRecording) << name;

@@ -3,6 +3,8 @@
 // what to do.
 #pragma once
 
+#include "base/language.hpp"
+
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
@@ -47,11 +49,11 @@ namespace vram {
 template <typename T = void>
 using Result = tl::expected<T, Error>;
 
-// fail(Code::kBadInput, "expected {} at byte {}", what, offset)
+// fail(Code::kBadInput, "expected {} at byte {}", what, offset), in the language of the user
 template <typename... Args>
 [[nodiscard]] tl::unexpected<Error> fail(Code code, fmt::format_string<Args...> format,
                                          Args&&... args) {
-  return tl::unexpected(Error{code, fmt::format(format, std::forward<Args>(args)...)});
+  return tl::unexpected(Error{code, trf(format, std::forward<Args>(args)...)});
 }
 
 // VRAM_CHECK: what must hold unless this program has a bug. Never reachable from input. Always on.

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/file.hpp"
+#include "base/system_text.hpp"
 #include "base/threads.hpp"
 
 #include <cerrno>
@@ -20,8 +21,8 @@ constexpr size_t kPieceBytes = 16 * 1024;
 
 tl::unexpected<Error> unreadable(std::string_view what, const std::string& path) {
   const int error = errno;
-  return fail(error == ENOENT ? Code::kNotFound : Code::kIo, "{} {}: {}", what, path,
-              std::strerror(error));
+  return fail(error == ENOENT ? Code::kNotFound : Code::kIo, "{} {}: {}", tr(what), path,
+              system_text(error));
 }
 
 Result<SettingsFile> read_now(const std::string& path, uint64_t max_bytes) {

@@ -1,6 +1,7 @@
 #include "base/threads.hpp"
 
 #include <csignal>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,17 @@ DetachableThread::DetachableThread(std::function<void()> work) {
     work();
     ended.set_value();
   });
+}
+
+Result<DetachableThread> DetachableThread::start_in_background(std::function<void()> work) {
+  DetachableThread made;
+  const auto ended = std::make_shared<std::promise<void>>();
+  made.ended_ = ended->get_future();
+  VRAM_TRY_ASSIGN(made.thread_, start_background_thread([work = std::move(work), ended] {
+                    work();
+                    ended->set_value();
+                  }));
+  return made;
 }
 
 DetachableThread::~DetachableThread() {

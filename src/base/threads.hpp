@@ -18,6 +18,8 @@ class DetachableThread {
   // Starts `work` immediately. It must own everything that it uses, since it may outlive this
   // object.
   explicit DetachableThread(std::function<void()> work);
+  // In a program of someone else: as start_background_thread().
+  [[nodiscard]] static Result<DetachableThread> start_in_background(std::function<void()> work);
   DetachableThread(DetachableThread&&) = default;
   DetachableThread& operator=(DetachableThread&&) = delete;
   // Leaves behind a thread that was not joined.
@@ -32,6 +34,7 @@ class DetachableThread {
   }
 
  private:
+  DetachableThread() = default;
   std::future<void> ended_;
   std::thread thread_;
 };

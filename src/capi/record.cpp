@@ -1,15 +1,19 @@
 // The functions of record.h: arguments checked, answers turned into a status.
 #include "base/environment.hpp"
 #include "base/file.hpp"
+#include "capi/device_samples.hpp"
 #include "capi/flight.hpp"
 #include "capi/last_error.hpp"
+#include "capi/nvtx.hpp"
 #include "capi/registry.hpp"
 #include "record/process.hpp"
 #include "record/recorder.hpp"
 #include "record/threads.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
@@ -18,6 +22,7 @@
 
 namespace {
 
+using vram::capi::Nvtx;
 using vram::capi::refuse;
 using vram::record::Op;
 using vram::record::Recorder;
@@ -81,6 +86,7 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
                   started.error().message.c_str());
   }
   vram::capi::Registry::get().report_all();
+  vram::capi::DeviceSamples::get().start();
   return VRAM_OK;
 }
 
@@ -101,6 +107,7 @@ vram_status vram_record_start_as_told(void) {
 }
 
 vram_status vram_record_stop(void) {
+  vram::capi::DeviceSamples::get().stop();
   const auto stopped = Recorder::stop();
   return stopped ? VRAM_OK : refuse(VRAM_FILE_FAILED, stopped.error().message.c_str());
 }
@@ -118,15 +125,40 @@ size_t vram_record_path(char* path, size_t capacity) {
   return Recorder::copy_path({path, path == nullptr ? 0 : capacity});
 }
 
-void vram_scope_begin(const char* name) { Recorder::scope_begin(or_empty(name)); }
-void vram_scope_end(void) { Recorder::scope_end(); }
-void vram_step(void) { Recorder::step(); }
+void vram_scope_begin(const char* name) {
+  if (Nvtx::is_on()) Nvtx::push(name != nullptr ? name : "");
+  Recorder::scope_begin(or_empty(name));
+}
+void vram_scope_end(void) {
+  if (Nvtx::is_on()) Nvtx::pop();
+  Recorder::scope_end();
+}
+void vram_step(void) {
+  const uint64_t number = Recorder::step();
+  if (Nvtx::is_on()) Nvtx::step(number);
+}
 void vram_record_time(uint64_t unix_ns) { Recorder::state_time(static_cast<int64_t>(unix_ns)); }
 
 void vram_name(int device, const void* address, size_t bytes, const char* name,
                const char* category) {
   Recorder::name(static_cast<uint16_t>(device), reinterpret_cast<uint64_t>(address), bytes,
                  or_empty(name), or_empty(category));
+}
+
+void vram_record_figure(int device, const char* name, uint64_t value) {
+  Recorder::figure(static_cast<uint16_t>(device), or_empty(name), value);
+}
+
+void vram_record_mark(const vram_mark* mark) {
+  if (mark == nullptr || mark->struct_bytes != sizeof *mark) return;
+  if (mark->kind > VRAM_MARK_COPY_TO_HOST) return;
+  Recorder::mark({.kind = static_cast<vram::trace::MarkKind>(mark->kind),
+                  .device = static_cast<uint16_t>(mark->device),
+                  .name = or_empty(mark->name),
+                  .group = or_empty(mark->group),
+                  .size_bytes = mark->size_bytes,
+                  .duration_ns = static_cast<int64_t>(
+                      std::min<uint64_t>(mark->duration_ns, std::numeric_limits<int64_t>::max()))});
 }
 
 void vram_record_about(const char* key, const char* value) {
@@ -139,6 +171,8 @@ void vram_record_setting(const char* key, const char* value) {
 void vram_record_event(const vram_event* event) {
   if (!Recorder::is_on() || event == nullptr) return;
   if (static_cast<size_t>(event->kind) >= kOps.size()) return;
+  if (event->kind == VRAM_EVENT_SEGMENT_ALLOC || event->kind == VRAM_EVENT_SEGMENT_MAP)
+    vram::capi::DeviceSamples::get().device_is_used(event->device);
   const bool is_of_all_memory = event->kind >= VRAM_EVENT_HELD_SEGMENT;
   if (is_of_all_memory && vram::capi::Registry::get().has_pool(event->device)) return;
   Recorder::emit({.address = event->address,

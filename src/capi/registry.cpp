@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "capi/device_samples.hpp"
 #include "record/threads.hpp"
 #include "trace/event.hpp"
 
@@ -47,6 +48,7 @@ void record_memory(const OpenPool& pool) {
   const auto device = static_cast<uint32_t>(pool.device);
   if (!record::Recorder::is_on()) return;
   if (pool.memory->memory_info(device, &info) != gpu::Status::kOk) return;
+  DeviceSamples::get().device_is_used(pool.device);
   record::Recorder::about("device." + std::to_string(device) + ".memory_bytes",
                           std::to_string(info.total_bytes));
 }

@@ -188,8 +188,9 @@ void write_figures(vram_board_page& page, const vram::record::BoardFigures& figu
   page.device_count = figures.device_count;
   for (size_t i = 0; i < figures.device_count; ++i) {
     const BoardDevice& device = figures.devices[i];
-    page.devices[i] = {device.device, device.allocated_bytes, device.reserved_bytes,
-                       device.peak_bytes, device.cached_bytes};
+    page.devices[i] = {device.device,     device.allocated_bytes,  device.reserved_bytes,
+                       device.peak_bytes, device.cached_bytes,     device.num_alloc_retries,
+                       device.num_ooms,   device.num_device_alloc, device.num_device_free};
   }
   std::copy(std::begin(figures.scope), std::end(figures.scope), page.scope);
 }
@@ -227,8 +228,10 @@ vram_status vram_board_post(const vram_board_figures* figures) {
   const size_t count = std::min(figures->device_count, devices.size());
   std::transform(figures->devices, figures->devices + count, devices.begin(),
                  [](const vram_board_device& device) {
-                   return BoardDevice{device.device, device.allocated_bytes, device.reserved_bytes,
-                                      device.peak_bytes, device.cached_bytes};
+                   return BoardDevice{
+                       device.device,     device.allocated_bytes,  device.reserved_bytes,
+                       device.peak_bytes, device.cached_bytes,     device.num_alloc_retries,
+                       device.num_ooms,   device.num_device_alloc, device.num_device_free};
                  });
   board->post({.step = figures->step,
                .step_ns = figures->step_ns,

@@ -225,7 +225,8 @@ class BoardDoorTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
   static vram_status post(const char* scope) {
-    const vram_board_device device{0, 100, 200, 150, VRAM_UNKNOWN};
+    const vram_board_device device{
+        0, 100, 200, 150, VRAM_UNKNOWN, VRAM_UNKNOWN, VRAM_UNKNOWN, VRAM_UNKNOWN, VRAM_UNKNOWN};
     const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, scope, &device, 1};
     return vram_board_post(&figures);
   }

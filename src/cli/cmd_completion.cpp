@@ -1,6 +1,7 @@
 // vram completion: the completions of the command line for a shell, written from the tables of
 // options by which the commands parse it: commands, options, the values that are choices, files,
 // and programs.
+#include "base/language.hpp"
 #include "cli/command.hpp"
 
 #include <fmt/format.h>
@@ -216,7 +217,7 @@ std::string fish_completion(Commands commands) {
                        fish_text(summary));
   };
   for (const auto& command : commands) add(command->manual().name, command->manual().summary);
-  add("help", "explain a command");
+  add("help", tr("explain a command"));
   out += fmt::format("complete -c vram -n '__fish_seen_subcommand_from help' -a '{}'\n",
                      fmt::join(names_of(commands), " "));
   for (const auto& command : commands) {
@@ -242,18 +243,19 @@ class CompletionCommand final : public Command {
 const Manual& CompletionCommand::manual() const {
   static const Manual kManual = {
       "completion",
-      "print completions of this command line for bash, zsh or fish",
+      tr("print completions of this command line for bash, zsh or fish"),
       "bash|zsh|fish",
-      "Prints a script with which a shell completes the commands, options and values of vram. "
-      "The packages install it where each shell searches for it.",
-      {{"source <(vram completion bash)", "complete in this shell, also in ~/.bashrc"},
-       {"vram completion zsh > ~/.zfunc/_vram", "a folder of zsh's fpath"},
-       {"vram completion fish > ~/.config/fish/completions/vram.fish", "all future fish shells"}}};
+      tr("Prints a script with which a shell completes the commands, options and values of vram. "
+         "The packages install it where each shell searches for it."),
+      {{"source <(vram completion bash)", tr("complete in this shell, also in ~/.bashrc")},
+       {"vram completion zsh > ~/.zfunc/_vram", tr("a folder of zsh's fpath")},
+       {"vram completion fish > ~/.config/fish/completions/vram.fish",
+        tr("all future fish shells")}}};
   return kManual;
 }
 
 std::vector<Option> CompletionCommand::options() {
-  return {{"SHELL", "SHELL", "bash, zsh or fish",
+  return {{"SHELL", "SHELL", tr("bash, zsh or fish"),
            choice<Script>(
                script_,
                {{"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}})}};

@@ -1,5 +1,7 @@
 // vram convert: a recording in another form.
 #include "base/bytes.hpp"
+#include "base/english_texts.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
@@ -34,23 +36,27 @@ struct Format {
 };
 
 constexpr std::array kFormats = {
-    Format{"vtrace", ".vtrace", "compact, complete, fast to read", &trace::write_vtrace, nullptr},
-    Format{"csv", ".csv", "one line for each event, for spreadsheets and data frames",
-           &trace::export_csv, nullptr},
-    Format{"jsonl", ".jsonl", "one JSON object for each event, for jq", &trace::export_jsonl,
+    Format{"vtrace", ".vtrace", tr_later("compact, complete, fast to read"), &trace::write_vtrace,
            nullptr},
-    Format{"perfetto", ".pftrace", "totals, steps, scopes and blocks over time, for Perfetto",
-           nullptr, &exports::write_perfetto},
-    Format{"chrome", ".trace.json", "the same as Chrome's trace events", nullptr,
+    Format{"csv", ".csv", tr_later("one line for each event, for spreadsheets and data frames"),
+           &trace::export_csv, nullptr},
+    Format{"jsonl", ".jsonl", tr_later("one JSON object for each event, for jq"),
+           &trace::export_jsonl, nullptr},
+    Format{"perfetto", ".pftrace",
+           tr_later("totals, steps, scopes and blocks over time, for Perfetto"), nullptr,
+           &exports::write_perfetto},
+    Format{"chrome", ".trace.json", tr_later("the same as Chrome's trace events"), nullptr,
            &exports::write_chrome_trace},
-    Format{"pprof", ".pb.gz", "bytes by stack at the peak and the end, and their growth, for pprof",
-           nullptr, &exports::write_pprof},
-    Format{"folded", ".folded", "bytes by stack at the peak, for flamegraph.pl and inferno",
-           nullptr, &exports::write_folded},
-    Format{"speedscope", ".speedscope.json", "peak, end and growth for speedscope", nullptr,
-           &exports::write_speedscope},
-    Format{"parquet", ".parquet", "a folder of tables for DuckDB, Polars and Spark", nullptr,
-           nullptr}};
+    Format{"pprof", ".pb.gz",
+           tr_later("bytes by stack at the peak and the end, and their growth, for pprof"), nullptr,
+           &exports::write_pprof},
+    Format{"folded", ".folded",
+           tr_later("bytes by stack at the peak, for flamegraph.pl and inferno"), nullptr,
+           &exports::write_folded},
+    Format{"speedscope", ".speedscope.json", tr_later("peak, end and growth for speedscope"),
+           nullptr, &exports::write_speedscope},
+    Format{"parquet", ".parquet", tr_later("a folder of tables for DuckDB, Polars and Spark"),
+           nullptr, nullptr}};
 
 Words<const Format*> words_of_formats() {
   Words<const Format*> words;
@@ -91,35 +97,41 @@ class ConvertCommand final : public Command {
 const Manual& ConvertCommand::manual() const {
   static const Manual kManual = {
       "convert",
-      "convert a recording to the format of another program",
+      tr("convert a recording to the format of another program"),
       "TRACE OUT [OPTIONS]",
-      "Converts a recording to the format of OUT's extension, or of --to. OUT appears when it is "
-      "complete; it replaces only files that vram wrote. For .parquet, OUT is a folder with a file "
-      "for each table (runs, devices, steps, holders, findings), unless --table names one.",
-      {{"vram convert run.pickle run.vtrace", "store it in a fraction of the space"},
-       {"vram convert run.vtrace run.pftrace", "open it in ui.perfetto.dev"},
-       {"vram convert run.vtrace run.pb.gz && pprof -top run.pb.gz", "who held the peak, by stack"},
-       {"vram convert run.vtrace run.parquet --table holders", "a table for DuckDB"}},
-      {"Formats", [] {
+      tr("Converts a recording to the format of OUT's extension, or of --to. OUT appears when it "
+         "is "
+         "complete; it replaces only files that vram wrote. For .parquet, OUT is a folder with a "
+         "file "
+         "for each table (runs, devices, steps, holders, findings), unless --table names one."),
+      {{"vram convert run.pickle run.vtrace", tr("store it in a fraction of the space")},
+       {"vram convert run.vtrace run.pftrace", tr("open it in ui.perfetto.dev")},
+       {"vram convert run.vtrace run.pb.gz && pprof -top run.pb.gz",
+        tr("who held the peak, by stack")},
+       {"vram convert run.vtrace run.parquet --table holders", tr("a table for DuckDB")}},
+      {tr("Formats"), [] {
          std::vector<std::pair<std::string, std::string>> rows;
          for (const Format& format : kFormats)
-           rows.emplace_back(fmt::format("{} ({})", format.extension, format.name), format.purpose);
+           rows.emplace_back(fmt::format("{} ({})", format.extension, format.name),
+                             tr(format.purpose));
          return rows;
        }()}};
   return kManual;
 }
 
 std::vector<Option> ConvertCommand::options() {
-  return {
-      {"TRACE", "TRACE", "the recording to read", file(&trace_)},
-      {"OUT", "OUT", "the file to write; its extension selects the format; - is standard output",
-       file(&out_.path)},
-      {"--to", "FORMAT", "the format, whatever OUT is called", choice(format_, words_of_formats())},
-      {"--table", "NAME", "parquet: write this table, and OUT is a file",
-       choice(table_, words_of_tables())},
-      {"--events", "", "parquet: also write the tables of allocations and events", &with_events_},
-      force_option(out_),
-      max_size_option(reading_)};
+  return {{"TRACE", "TRACE", tr("the recording to read; - is standard input"), file(&trace_)},
+          {"OUT", "OUT",
+           tr("the file to write; its extension selects the format; - is standard output"),
+           file(&out_.path)},
+          {"--to", "FORMAT", tr("the format, whatever OUT is called"),
+           choice(format_, words_of_formats())},
+          {"--table", "NAME", tr("parquet: write this table, and OUT is a file"),
+           choice(table_, words_of_tables())},
+          {"--events", "", tr("parquet: also write the tables of allocations and events"),
+           &with_events_},
+          force_option(out_),
+          max_size_option(reading_)};
 }
 
 Result<const Format*> ConvertCommand::format() const {
@@ -149,9 +161,9 @@ Result<> ConvertCommand::check_target(const Format& format) const {
   if (table_ && !is_parquet)
     return fail(Code::kBadInput, "--table needs a Parquet file, found the format {}", format.name);
   if (with_events_ && !writes_folder(format))
-    return fail(Code::kBadInput, "--events needs a folder of Parquet files, found {}",
-                is_parquet ? fmt::format("--table {}", *table_)
-                           : fmt::format("the format {}", format.name));
+    return fail(
+        Code::kBadInput, "--events needs a folder of Parquet files, found {}",
+        is_parquet ? fmt::format("--table {}", *table_) : trf("the format {}", format.name));
   if (!writes_folder(format)) return check_output(out_);
   std::error_code error;
   const auto status = std::filesystem::status(out_.path, error);
@@ -176,8 +188,9 @@ Result<> ConvertCommand::write_tables(const reports::SharedRecording& recording)
 }
 
 Result<> ConvertCommand::write(const Format& format, trace::Trace trace, Console& console) const {
-  Progress progress(console, "writing " + out_.path);
+  Progress progress(console, tr("writing ") + out_.path);
   progress.announce(trace.events.size());
+  const EnglishTexts english;
   const Replace replace = replace_for(out_.is_forced);
   if (format.write_events != nullptr) return format.write_events(trace, out_.path, replace);
   explain::ExplainOptions options;
@@ -197,8 +210,8 @@ Result<int> ConvertCommand::run(Console& console) {
   VRAM_TRY_ASSIGN(auto trace, open_with_progress(trace_, reading_, console));
   VRAM_TRY(explain::check_contents(trace));
   if (const auto cut = trace.origin.truncated_at_byte) {
-    console.warning(fmt::format("{}: truncated at byte {}; everything before that is converted",
-                                trace_, format_count(*cut)));
+    console.warning(trf("{}: truncated at byte {}; everything before that is converted", trace_,
+                        format_count(*cut)));
   }
   return write(*format, std::move(trace), console).map([] { return 0; });
 }

@@ -1,4 +1,5 @@
 // vram demo: the main commands on recordings that are installed with the program.
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/folders.hpp"
@@ -21,22 +22,23 @@ class DemoCommand final : public Command {
 };
 
 Choices choices() {
-  Choices choices = {"Recordings", {}};
+  Choices choices = {tr("Recordings"), {}};
   for (const DemoRecording& recording : demo_recordings())
-    choices.rows.emplace_back(recording.name, recording.about);
+    choices.rows.emplace_back(recording.name, tr(recording.about));
   return choices;
 }
 
 const Manual& DemoCommand::manual() const {
   static const Manual kManual = {
       "demo",
-      "report on two recordings that are installed with vram, and tune one; needs no GPU",
+      tr("report on two recordings that are installed with vram, and tune one; needs no GPU"),
       "[NAME] [--list]",
-      "Runs vram report and vram tune on recordings of real training runs on an NVIDIA H200, which "
-      "are installed with vram, and prints each command before its output.",
-      {{"vram demo", "both recordings"},
-       {"vram demo leak", "one of them"},
-       {"vram top --gpu sim", "plays the first one on a simulated GPU"}},
+      tr("Runs vram report and vram tune on recordings of real training runs on an NVIDIA H200, "
+         "which "
+         "are installed with vram, and prints each command before its output."),
+      {{"vram demo", tr("both recordings")},
+       {"vram demo leak", tr("one of them")},
+       {"vram top --gpu sim", tr("plays the first one on a simulated GPU")}},
       choices()};
   return kManual;
 }
@@ -56,9 +58,9 @@ Result<std::span<const DemoRecording>> parse_name(std::string_view, std::string_
 }
 
 std::vector<Option> DemoCommand::options() {
-  return {{"NAME", "NAME", "the recording (default: all)",
+  return {{"NAME", "NAME", tr("the recording (default: all)"),
            with_choices(value(recordings_, parse_name), names()), true},
-          {"--list", "", "print the names and paths of the recordings, and exit", &list_}};
+          {"--list", "", tr("print the names and paths of the recordings, and exit"), &list_}};
 }
 
 // For a shell, as it is printed.

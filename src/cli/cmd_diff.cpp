@@ -1,7 +1,9 @@
 // vram diff: what changed between two recordings, and whether that is too much.
 #include "base/bytes.hpp"
+#include "base/english_texts.hpp"
 #include "base/environment.hpp"
 #include "base/file.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/diff_sides.hpp"
@@ -45,6 +47,7 @@ class DiffCommand final : public Command {
                                         const Console& console) const;
   [[nodiscard]] Result<> save(const explain::Side& side, Console& console) const;
   [[nodiscard]] std::string draw(const explain::Diff& diff, const Console& console) const;
+  [[nodiscard]] Result<> write_files(const explain::Diff& diff, Console& console) const;
   [[nodiscard]] Result<> write(const explain::Diff& diff, Console& console) const;
 
   std::string a_;
@@ -67,55 +70,62 @@ class DiffCommand final : public Command {
 const Manual& DiffCommand::manual() const {
   static const Manual kManual = {
       "diff",
-      "compare two recordings: what grew, what is new; the gate for CI",
+      tr("compare two recordings: what grew, what is new; the gate for CI"),
       "A B [OPTIONS]",
-      "Compares the peaks of requested memory, device by device, and the places that hold it at "
-      "the "
-      "peak. Places are matched by the functions on their stacks, so that moved lines and files do "
-      "not matter; without stacks by names and scopes, or by the order of allocations. A and B are "
-      "recordings, folders of recordings (ranks of a program, or runs of it, of which the median "
-      "counts), or baselines. With --fail-above, exits with 1 if a peak grew by more. Incomplete "
-      "recordings are refused.",
-      {{"vram diff before.vtrace after.vtrace", "what changed"},
+      tr("Compares the peaks of requested memory, device by device, and the places that hold it at "
+         "the "
+         "peak. Places are matched by the functions on their stacks, so that moved lines and files "
+         "do "
+         "not matter; without stacks by names and scopes, or by the order of allocations. A and B "
+         "are "
+         "recordings, folders of recordings (ranks of a program, or runs of it, of which the "
+         "median "
+         "counts), or baselines. With --fail-above, exits with 1 if a peak grew by more. "
+         "Incomplete "
+         "recordings are refused."),
+      {{"vram diff before.vtrace after.vtrace", tr("what changed")},
        {"vram diff run.vtrace --save-baseline vram-baseline.toml",
-        "a small text file, to be committed with the code"},
-       {"vram diff vram-baseline.toml run.vtrace --fail-above 2%", "the gate"},
+        tr("a small text file, to be committed with the code")},
+       {"vram diff vram-baseline.toml run.vtrace --fail-above 2%", tr("the gate")},
        {"vram diff main/ branch/ --fail-above 2%,64MiB --format github",
-        "with annotations and a job summary"}}};
+        tr("with annotations and a job summary")}}};
   return kManual;
 }
 
 std::vector<Option> DiffCommand::options() {
-  Option b{"B", "B", "the new side; may be missing with --save-baseline", file(&b_)};
+  Option b{"B", "B", tr("the new side; may be missing with --save-baseline"), file(&b_)};
   b.may_be_missing = true;
   return {
-      {"A", "A", "the old side: a recording, a folder of recordings, or a baseline", file(&a_)},
+      {"A", "A",
+       tr("the old side: a recording, a folder of recordings, or a baseline; - is standard input"),
+       file(&a_)},
       std::move(b),
-      {"--run-a", "FILE", "a further run of A; may be repeated", file(&more_a_)},
-      {"--run-b", "FILE", "a further run of B; may be repeated", file(&more_b_)},
+      {"--run-a", "FILE", tr("a further run of A; may be repeated"), file(&more_a_)},
+      {"--run-b", "FILE", tr("a further run of B; may be repeated"), file(&more_b_)},
       {"--fail-above", "LIMIT",
-       "exit with 1 if the peak of a device grew by more than 2% or 64MiB; 2%,64MiB: by more than "
-       "the larger of both",
+       tr("exit with 1 if the peak of a device grew by more than 2% or 64MiB; 2%,64MiB: by more "
+          "than "
+          "the larger of both"),
        value(limit_, explain::parse_limit)},
       {"--save-baseline", "FILE",
-       "write B (without B: A) as a baseline, which replaces only a file that vram wrote",
+       tr("write B (without B: A) as a baseline, which replaces only a file that vram wrote"),
        file(&baseline_)},
       {"--accept-incomplete", "",
-       "compare truncated and overflowed recordings, and sides that lack a device",
+       tr("compare truncated and overflowed recordings, and sides that lack a device"),
        &accepts_incomplete_},
-      {"--json", "", "print vram.diff/1 (docs/json.md)", &json_},
+      {"--json", "", tr("print vram.diff/1 (docs/json.md)"), for_programs(&json_)},
       {"--format", "FORMAT",
-       "text; github: also annotations, and a summary in $GITHUB_STEP_SUMMARY; markdown (text)",
+       tr("text; github: also annotations, and a summary in $GITHUB_STEP_SUMMARY; markdown (text)"),
        choice(format_, Words<DiffFormat>{{"text", DiffFormat::kText},
                                          {"github", DiffFormat::kGithub},
                                          {"markdown", DiffFormat::kMarkdown}})},
-      {"--junit", "FILE", "also write JUnit XML, a test case for each device", file(&junit_)},
-      {"--sarif", "FILE", "also write SARIF 2.1.0", file(&sarif_)},
+      {"--junit", "FILE", tr("also write JUnit XML, a test case for each device"), file(&junit_)},
+      {"--sarif", "FILE", tr("also write SARIF 2.1.0"), file(&sarif_)},
       {"--source-root", "DIR",
-       "the repository, to which annotations and baselines name files ($GITHUB_WORKSPACE, "
-       "$CI_PROJECT_DIR or this folder)",
+       tr("the repository, to which annotations and baselines name files ($GITHUB_WORKSPACE, "
+          "$CI_PROJECT_DIR or this folder)"),
        file(&root_)},
-      {"--top", "N", "devices and sites to list, 0 for all (8 on the screen, 50 in JSON)",
+      {"--top", "N", tr("devices and sites to list, 0 for all (8 on the screen, 50 in JSON)"),
        value(top_, parse_number<size_t>)},
       output_option(output_),
       force_option(output_),
@@ -171,11 +181,17 @@ Result<> append(const std::string& text, const std::string& path) {
   return fail(Code::kIo, "cannot write the job summary to $GITHUB_STEP_SUMMARY, {}", path);
 }
 
-Result<> DiffCommand::write(const explain::Diff& diff, Console& console) const {
+Result<> DiffCommand::write_files(const explain::Diff& diff, Console& console) const {
+  const EnglishTexts english;
   if (!junit_.empty())
     VRAM_TRY(deliver_as_it_is(show::diff_junit(diff), file_output(junit_), console));
   if (!sarif_.empty())
     VRAM_TRY(deliver_as_it_is(show::diff_sarif(diff, VRAM_VERSION), file_output(sarif_), console));
+  return {};
+}
+
+Result<> DiffCommand::write(const explain::Diff& diff, Console& console) const {
+  VRAM_TRY(write_files(diff, console));
   const std::string summary =
       format_ == DiffFormat::kGithub ? environment("GITHUB_STEP_SUMMARY") : std::string();
   if (!summary.empty()) VRAM_TRY(append(show::diff_markdown(diff), summary));

@@ -1,6 +1,7 @@
 // vram doctor: what is wrong with this machine's GPUs, drivers and settings, and what repairs it;
 // with --stress what a GPU's memory does under pressure (stress_run).
 #include "base/environment.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
@@ -37,26 +38,30 @@ class DoctorCommand final : public Command {
 const Manual& DoctorCommand::manual() const {
   static const Manual kManual = {
       "doctor",
-      "find problems of GPUs, drivers and settings, and how to repair them",
+      tr("find problems of GPUs, drivers and settings, and how to repair them"),
       "[--json] [--all] [--pid PID] | --stress TIME [OPTIONS]",
-      "Checks the driver and its libraries, the GPUs' device files, the container, MPS and MIG, "
-      "limits, the health of the GPUs, and the variables that configure the memory of PyTorch, "
-      "TensorFlow, JAX, CUDA and NCCL. Each finding states the problem, its consequence, and the "
-      "command or setting that repairs it; vram changes nothing and runs nothing. docs/doctor.md "
-      "lists all findings. Exit code 1: something needs a repair; 3: no GPU is usable. --stress "
-      "tests one GPU's memory for the given time instead (docs/stress.md): it fills all free "
-      "memory but a margin with patterns and reads them back, allocates and frees blocks of every "
-      "size through the pool, measures bandwidth and the duration of driver calls, and monitors "
-      "temperature, power and error counters. Exit code 1 then: errors, a value worse than in the "
-      "compared report, an incomplete test, or nothing to compare.",
-      {{"vram doctor", "all problems, the worst first"},
-       {"vram doctor --all", "with all values, and where they were found"},
-       {"vram doctor --pid 4711", "the environment and limits of a running process"},
-       {"vram doctor --json | jq '.findings[].id'", "for programs"},
-       {"vram doctor --stress 60s", "test the memory of CUDA's GPU 0"},
+      tr("Checks the driver and its libraries, the GPUs' device files, the container, MPS and MIG, "
+         "limits, the health of the GPUs, and the variables that configure the memory of PyTorch, "
+         "TensorFlow, JAX, CUDA and NCCL. Each finding states the problem, its consequence, and "
+         "the "
+         "command or setting that repairs it; vram changes nothing and runs nothing. "
+         "docs/doctor.md "
+         "lists all findings. Exit code 1: something needs a repair; 3: no GPU is usable. --stress "
+         "tests one GPU's memory for the given time instead (docs/stress.md): it fills all free "
+         "memory but a margin with patterns and reads them back, allocates and frees blocks of "
+         "every "
+         "size through the pool, measures bandwidth and the duration of driver calls, and monitors "
+         "temperature, power and error counters. Exit code 1 then: errors, a value worse than in "
+         "the "
+         "compared report, an incomplete test, or nothing to compare."),
+      {{"vram doctor", tr("all problems, the worst first")},
+       {"vram doctor --all", tr("with all values, and where they were found")},
+       {"vram doctor --pid 4711", tr("the environment and limits of a running process")},
+       {"vram doctor --json | jq '.findings[].id'", tr("for programs")},
+       {"vram doctor --stress 60s", tr("test the memory of CUDA's GPU 0")},
        {"vram doctor --stress 60s --json -o today.json --compare yesterday.json",
-        "compare with an earlier test"},
-       {"vram doctor --stress 10s --gpu sim:256MiB", "no GPU: tests simulated memory"}}};
+        tr("compare with an earlier test")},
+       {"vram doctor --stress 10s --gpu sim:256MiB", tr("no GPU: tests simulated memory")}}};
   return kManual;
 }
 
@@ -69,10 +74,12 @@ Result<uint32_t> parse_running(std::string_view option, std::string_view text) {
 
 std::vector<Option> DoctorCommand::options() {
   std::vector<Option> options = {
-      {"--json", "", "print vram.doctor/1, or vram.stress/1 (docs/json.md)", &stress_.json},
+      {"--json", "", tr("print vram.doctor/1, or vram.stress/1 (docs/json.md)"),
+       for_programs(&stress_.json)},
       output_option(stress_.output),
-      {"--all", "", "also explain notes, and show the values behind each finding", &all_},
-      {"--pid", "PID", "check the environment and limits of this process instead of the shell's",
+      {"--all", "", tr("also explain notes, and show the values behind each finding"), &all_},
+      {"--pid", "PID",
+       tr("check the environment and limits of this process instead of the shell's"),
        value(pid_, parse_running)}};
   std::ranges::move(stress_options(stress_), std::back_inserter(options));
   return options;

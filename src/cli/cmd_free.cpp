@@ -1,5 +1,6 @@
 // vram free: who could give GPU memory back; and asking them to.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
@@ -36,20 +37,23 @@ class FreeCommand final : public Command {
 const Manual& FreeCommand::manual() const {
   static const Manual kManual = {
       "free",
-      "ask processes to release GPU memory",
+      tr("ask processes to release GPU memory"),
       "[PID...|--all] [--device N] [--bytes SIZE] [--timeout TIME] [--json]",
-      "Without PID and --all, lists what each process holds and could release (memory that its "
-      "framework caches and no tensor uses), idle processes that hold memory, and status pages "
-      "that dead processes left behind. Processes with a status page (vram.Board(), "
-      "docs/measure.md) "
-      "can be asked by their own user and by root: each one empties its cache when it next updates "
-      "the page, at the end of a step or region, and answers with the released amount. No process "
-      "is stopped or harmed; its next steps are slower until the cache has grown again. Exit code "
-      "1: a process did not answer, or less than --bytes was released.",
-      {{"vram free", "list only"},
-       {"vram free --all", "ask all processes that cache memory"},
-       {"vram free --all --bytes 4GiB", "ask as few processes as needed"},
-       {"vram free 4711 --timeout 60s", "ask one process with long steps"}}};
+      tr("Without PID and --all, lists what each process holds and could release (memory that its "
+         "framework caches and no tensor uses), idle processes that hold memory, and status pages "
+         "that dead processes left behind. Processes with a status page (vram.Board(), "
+         "docs/measure.md) "
+         "can be asked by their own user and by root: each one empties its cache when it next "
+         "updates "
+         "the page, at the end of a step or region, and answers with the released amount. No "
+         "process "
+         "is stopped or harmed; its next steps are slower until the cache has grown again. Exit "
+         "code "
+         "1: a process did not answer, or less than --bytes was released."),
+      {{"vram free", tr("list only")},
+       {"vram free --all", tr("ask all processes that cache memory")},
+       {"vram free --all --bytes 4GiB", tr("ask as few processes as needed")},
+       {"vram free 4711 --timeout 60s", tr("ask one process with long steps")}}};
   return kManual;
 }
 
@@ -62,16 +66,17 @@ Result<uint64_t> parse_timeout(std::string_view text) {
 
 std::vector<Option> FreeCommand::options() {
   return {
-      {"PID", "", "the processes to ask", value(choice_.pids, parse_number<uint32_t>), true},
-      {"--all", "", "ask all processes that cache memory; also removes dead processes' pages",
+      {"PID", "", tr("the processes to ask"), value(choice_.pids, parse_number<uint32_t>), true},
+      {"--all", "", tr("ask all processes that cache memory; also removes dead processes' pages"),
        &all_},
-      {"--device", "N", "only memory of this GPU, by its number in vram status",
+      {"--device", "N", tr("only memory of this GPU, by its number in vram status"),
        value(choice_.device, parse_number<uint32_t>)},
-      {"--bytes", "SIZE", "stop when this much is released, such as 2GiB",
+      {"--bytes", "SIZE", tr("stop when this much is released, such as 2GiB"),
        value(choice_.bytes, parse_bytes)},
-      {"--timeout", "TIME", "maximum wait for answers (10s)", value(timeout_ns_, parse_timeout)},
-      {"--json", "", "print vram.free/1 (docs/json.md)", &json_},
-      source_option("source of the used memory: nvml or drm (default: both)", gpu_)};
+      {"--timeout", "TIME", tr("maximum wait for answers (10s)"),
+       value(timeout_ns_, parse_timeout)},
+      {"--json", "", tr("print vram.free/1 (docs/json.md)"), for_programs(&json_)},
+      source_option(tr("source of the used memory: nvml or drm (default: both)"), gpu_)};
 }
 
 Result<> FreeCommand::check() const {

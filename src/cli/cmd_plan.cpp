@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/plan_model.hpp"
@@ -38,43 +39,46 @@ class PlanCommand final : public Command {
 const Manual& PlanCommand::manual() const {
   static const Manual kManual = {
       "plan",
-      "choose what a training step recomputes so that it fits into less memory",
+      tr("choose what a training step recomputes so that it fits into less memory"),
       "[INPUT] [OPTIONS]",
-      "Finds which activations of a training step to keep, to recompute and to offload, so that "
-      "the step fits into a budget and takes the least time. Without a budget, lists what several "
-      "budgets cost. Exits with 1 if nothing fits, and names the smallest budget that suffices. Of "
-      "a model's config.json, estimates the memory of training, LoRA or inference, and the largest "
-      "batch that fits.",
-      {{"vram plan step.vtrace", "what each budget costs in time"},
-       {"vram plan step.vtrace --budget 20GiB", "what to recompute to need at most 20 GiB"},
-       {"vram plan chain.json --gpu \"RTX 4090\"", "on this GPU"},
-       {"vram plan step.vtrace --budget 20GiB --json", "for programs"},
+      tr("Finds which activations of a training step to keep, to recompute and to offload, so that "
+         "the step fits into a budget and takes the least time. Without a budget, lists what "
+         "several "
+         "budgets cost. Exits with 1 if nothing fits, and names the smallest budget that suffices. "
+         "Of "
+         "a model's config.json, estimates the memory of training, LoRA or inference, and the "
+         "largest "
+         "batch that fits."),
+      {{"vram plan step.vtrace", tr("what each budget costs in time")},
+       {"vram plan step.vtrace --budget 20GiB", tr("what to recompute to need at most 20 GiB")},
+       {"vram plan chain.json --gpu \"RTX 4090\"", tr("on this GPU")},
+       {"vram plan step.vtrace --budget 20GiB --json", tr("for programs")},
        {"vram plan --model config.json --use lora --gpu \"RTX 4090\"",
-        "what LoRA of a model needs on this GPU"}}};
+        tr("what LoRA of a model needs on this GPU")}}};
   return kManual;
 }
 
 std::vector<Option> PlanCommand::options() {
   std::vector<Option> options = {
       {"INPUT", "INPUT",
-       "the trace of a dry run, a recording with vram.watch(), a chain (vram.chain/1), or the "
-       "config.json of a model",
+       tr("the trace of a dry run, a recording with vram.watch(), a chain (vram.chain/1), or the "
+          "config.json of a model; - is standard input, with a trace"),
        file(&request_.input), true},
-      {"--budget", "SIZE", "the requested bytes that the step may need: 20GiB",
+      {"--budget", "SIZE", tr("the requested bytes that the step may need: 20GiB"),
        value(request_.budget_bytes, parse_size)},
       {"--gpu", "CARD",
-       "use a card's memory instead of --budget, less what the CUDA context needs: a name "
-       "(\"RTX 4090\") or a size (24GiB); optimistic, since an allocator reserves more than is "
-       "requested",
+       tr("use a card's memory instead of --budget, less what the CUDA context needs: a name "
+          "(\"RTX 4090\") or a size (24GiB); optimistic, since an allocator reserves more than is "
+          "requested"),
        value(request_.gpus, parse_cards)},
       {"--stages", "PATTERN",
-       "the modules to choose between, of a trace: names in which * stands for any text "
-       "without a dot, such as \"model.layers.*\" (default: the longest list of modules)",
+       tr("the modules to choose between, of a trace: names in which * stands for any text "
+          "without a dot, such as \"model.layers.*\" (default: the longest list of modules)"),
        &request_.stages},
       {"--json", "",
-       "print vram.plan/1, vram.plan_sweep/1 without a budget, or vram.model_plan/1 of a model "
-       "(docs/json.md)",
-       &request_.json},
+       tr("print vram.plan/1, vram.plan_sweep/1 without a budget, or vram.model_plan/1 of a model "
+          "(docs/json.md)"),
+       for_programs(&request_.json)},
       output_option(request_.output),
       force_option(request_.output),
       max_size_option(request_.reading)};
@@ -104,8 +108,8 @@ tl::unexpected<Error> in_file(const std::string& path, const Error& error) {
 std::string card_of(const PlanRequest& request) {
   if (request.gpus.list.empty()) return {};
   const CardMemory& gpu = request.gpus.list.front();
-  return fmt::format("{}: {} for programs ({}) minus {} for the CUDA context", gpu.name,
-                     format_bytes(gpu.program_bytes), gpu.source, format_bytes(gpu.context_bytes));
+  return trf("{}: {} for programs ({}) minus {} for the CUDA context", gpu.name,
+             format_bytes(gpu.program_bytes), gpu.source, format_bytes(gpu.context_bytes));
 }
 
 Result<std::string> sweep_text(const PlanRequest& request, const show::PlanSubject& subject,

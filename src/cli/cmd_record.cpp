@@ -1,6 +1,7 @@
 // vram record: a recording of a running process.
 #include "base/bytes.hpp"
 #include "base/file.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "cli/command.hpp"
@@ -38,21 +39,24 @@ class RecordCommand final : public Command {
 const Manual& RecordCommand::manual() const {
   static const Manual kManual = {
       "record",
-      "record a running process for some steps or seconds",
+      tr("record a running process for some steps or seconds"),
       "--pid N [--steps K | --seconds S] [--stacks python] -o FILE [--force] [--timeout TIME]",
-      "Asks the flight recorder of a process of this user (root: of any user) for a recording of "
-      "the next K steps or S seconds, preceded by what it has retained, and writes it to FILE. "
-      "Without --steps and --seconds, it answers at once. A process without a flight recorder "
-      "(vram.flight_recorder(), VRAM_FLIGHT, vram run --flight; docs/flight-recorder.md) needs no "
-      "preparation if it uses PyTorch for CUDA: vram attaches to the probes of PyTorch's "
-      "allocator, until S seconds have passed, Ctrl-C, or the end of the process. That requires "
-      "root, or CAP_BPF and CAP_PERFMON (docs/attach.md). To record a program from its start, use "
-      "vram run --record.",
-      {{"vram record --pid 4711 --steps 3 -o run.vtrace", "the next three steps"},
-       {"vram record --pid 4711 --seconds 10 -o run.vtrace", "the next ten seconds"},
-       {"vram record --pid 4711 -o run.vtrace", "what its flight recorder has retained"},
+      tr("Asks the flight recorder of a process of this user (root: of any user) for a recording "
+         "of "
+         "the next K steps or S seconds, preceded by what it has retained, and writes it to FILE. "
+         "Without --steps and --seconds, it answers at once. A process without a flight recorder "
+         "(vram.flight_recorder(), VRAM_FLIGHT, vram run --flight; docs/flight-recorder.md) needs "
+         "no "
+         "preparation if it uses PyTorch for CUDA: vram attaches to the probes of PyTorch's "
+         "allocator, until S seconds have passed, Ctrl-C, or the end of the process. That requires "
+         "root, or CAP_BPF and CAP_PERFMON (docs/attach.md). To record a program from its start, "
+         "use "
+         "vram run --record."),
+      {{"vram record --pid 4711 --steps 3 -o run.vtrace", tr("the next three steps")},
+       {"vram record --pid 4711 --seconds 10 -o run.vtrace", tr("the next ten seconds")},
+       {"vram record --pid 4711 -o run.vtrace", tr("what its flight recorder has retained")},
        {"sudo vram record --pid 4711 --seconds 10 --stacks python -o run.vtrace",
-        "attach to a PyTorch program that knows nothing of vram"}}};
+        tr("attach to a PyTorch program that knows nothing of vram")}}};
   return kManual;
 }
 
@@ -63,14 +67,14 @@ Result<uint64_t> parse_seconds(std::string_view option, std::string_view text) {
 
 std::vector<Option> RecordCommand::options() {
   Option output = output_option(output_);
-  output.help = "the recording to write: run.vtrace";
-  return {{"--pid", "N", "the process to record", value(pid_, parse_number<uint32_t>)},
-          {"--steps", "K", "record the next K steps (vram.step())",
+  output.help = tr("the recording to write: run.vtrace");
+  return {{"--pid", "N", tr("the process to record"), value(pid_, parse_number<uint32_t>)},
+          {"--steps", "K", tr("record the next K steps (vram.step())"),
            value(order_.steps, parse_number<uint64_t>)},
-          {"--seconds", "S", "record for this time", value(order_.duration_ns, parse_seconds)},
-          {"--timeout", "TIME", "maximum wait for the process (60s, after --seconds)",
+          {"--seconds", "S", tr("record for this time"), value(order_.duration_ns, parse_seconds)},
+          {"--timeout", "TIME", tr("maximum wait for the process (60s, after --seconds)"),
            value(timeout_ns_, parse_seconds)},
-          {"--stacks", "KIND", "attach, and record the stack of each allocation: python",
+          {"--stacks", "KIND", tr("attach, and record the stack of each allocation: python"),
            choice<bool>(python_stacks_, {{"python", true}})},
           std::move(output),
           force_option(output_)};

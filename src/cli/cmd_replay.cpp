@@ -1,4 +1,5 @@
 // vram replay: what would have happened with another allocator, other settings or less memory.
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
@@ -48,33 +49,35 @@ class ReplayCommand final : public Command {
 const Manual& ReplayCommand::manual() const {
   static const Manual kManual = {
       "replay",
-      "simulate a recorded program with another allocator, other settings or less memory",
+      tr("simulate a recorded program with another allocator, other settings or less memory"),
       "TRACE [OPTIONS]",
-      "Runs the recorded program's allocations and frees against an allocator on a simulated GPU, "
-      "and reports what it would reserve, whether it would run out of memory, and which driver "
-      "calls it would make. Without --allocator: compares the recorded settings with expandable "
-      "segments. Running out of memory is a result, not an error.",
-      {{"vram replay run.pickle", "would expandable segments help?"},
-       {"vram replay run.pickle --gpu \"RTX 4090\"", "would it run on another GPU?"},
+      tr("Runs the recorded program's allocations and frees against an allocator on a simulated "
+         "GPU, "
+         "and reports what it would reserve, whether it would run out of memory, and which driver "
+         "calls it would make. Without --allocator: compares the recorded settings with expandable "
+         "segments. Running out of memory is a result, not an error."),
+      {{"vram replay run.pickle", tr("would expandable segments help?")},
+       {"vram replay run.pickle --gpu \"RTX 4090\"", tr("would it run on another GPU?")},
        {"vram replay run.pickle --allocator torch:max_split_size_mb=128",
-        "would this setting help?"},
-       {"vram replay run.pickle --allocator torch --min-capacity", "the smallest sufficient GPU"}},
-      {"Allocators, each with settings after a colon", replay::known_allocators()}};
+        tr("would this setting help?")},
+       {"vram replay run.pickle --allocator torch --min-capacity",
+        tr("the smallest sufficient GPU")}},
+      {tr("Allocators, each with settings after a colon"), replay::known_allocators()}};
   return kManual;
 }
 
 std::vector<Option> ReplayCommand::options() {
   std::vector<Option> options = {
-      {"TRACE", "TRACE", "a recording", file(&trace_)},
+      {"TRACE", "TRACE", tr("a recording; - is standard input"), file(&trace_)},
       {"--allocator", "SPEC",
        "NAME or NAME:key=value,key=value, as in PYTORCH_CUDA_ALLOC_CONF; repeat it to compare "
        "several",
        value(allocators_, replay::parse_spec)},
-      {"--min-capacity", "", "also find the smallest sufficient capacity, and the retries with it",
-       &min_capacity_},
+      {"--min-capacity", "",
+       tr("also find the smallest sufficient capacity, and the retries with it"), &min_capacity_},
       lag_option(lag_ns_),
       replayed_device_option(device_),
-      {"--json", "", "print vram.replay/1 (docs/json.md)", &json_},
+      {"--json", "", tr("print vram.replay/1 (docs/json.md)"), for_programs(&json_)},
       output_option(output_),
       force_option(output_),
       max_size_option(reading_)};
@@ -102,7 +105,7 @@ bool runs_out(const show::ReplayReport& report) {
 void name_oom_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
                     const Console& console, show::ReplayReport& report) {
   if (!runs_out(report)) return;
-  Progress progress(console, "finding steps");
+  Progress progress(console, tr("finding steps"));
   progress.announce(device.event_count);
   const explain::History history = explain::replay_history(trace, device);
   const int64_t origin_ns = explain::EventClock(trace, device).origin_unix_ns();
@@ -119,7 +122,7 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
                                    replay::ReplayOptions options, const Console& console,
                                    show::ReplayReport& report) const {
   const auto replayed = [&](const AllocatorSpec& spec) -> Result<show::Replayed> {
-    Progress progress(console, "replaying " + spec.to_string());
+    Progress progress(console, tr("replaying ") + spec.to_string());
     progress.announce(report.events);
     VRAM_TRY_ASSIGN(auto result, replay::replay(recorded.program, spec, options));
     return show::Replayed{.result = std::move(result), .is_recorded = false, .oom_step = {}};

@@ -1,4 +1,5 @@
 // vram report: where the memory went.
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
@@ -70,36 +71,40 @@ class ReportCommand final : public Command {
 const Manual& ReportCommand::manual() const {
   static const Manual kManual = {
       "report",
-      "explain a recording: peak, holders, waste, steps, leaks, advice",
+      tr("explain a recording: peak, holders, waste, steps, leaks, advice"),
       "TRACE... [OPTIONS]",
-      "Explains recordings of GPU memory: PyTorch snapshots of any version (plain, gz, zst or xz) "
-      "and .vtrace files. Prints one screen of at most 50 lines, or JSON. If the recordings of a "
-      "folder, or files named run.rank3.vtrace, are ranks of one program, they are compared; else "
-      "they are listed. Nothing in a file is ever executed.",
-      {{"vram report run.pickle", "the screen"},
-       {"vram report run.vtrace --at step:12", "also the holders at the peak of step 12"},
-       {"vram report runs/", "the rank that uses the most memory, and why"},
-       {"vram report run.pickle --json -o run.json", "everything, as JSON"},
+      tr("Explains recordings of GPU memory: PyTorch snapshots of any version (plain, gz, zst or "
+         "xz) "
+         "and .vtrace files. Prints one screen of at most 50 lines, or JSON. If the recordings of "
+         "a "
+         "folder, or files named run.rank3.vtrace, are ranks of one program, they are compared; "
+         "else "
+         "they are listed. Nothing in a file is ever executed."),
+      {{"vram report run.pickle", tr("the screen")},
+       {"vram report run.vtrace --at step:12", tr("also the holders at the peak of step 12")},
+       {"vram report runs/", tr("the rank that uses the most memory, and why")},
+       {"vram report run.pickle --json -o run.json", tr("everything, as JSON")},
        {"CLICOLOR_FORCE=1 vram report run.pickle | less -R",
-        "with colours and bars through a pager"}}};
+        tr("with colours and bars through a pager")}}};
   return kManual;
 }
 
 std::vector<Option> ReportCommand::options() {
   return {
-      {"TRACE", "TRACE", "one or more recordings, or a folder of them; - is standard input",
+      {"TRACE", "TRACE", tr("one or more recordings, or a folder of them; - is standard input"),
        file(&words_)},
       {"--json", "",
-       "print vram.report/1 (docs/json.md); for several recordings an array of them, for ranks "
-       "vram.ranks/1",
-       &json_},
-      {"--full", "", "print all details, not only the 50 most important lines", &full_},
-      {"--top", "N", "holders to list, 0 for all (8 on the screen, 50 in JSON)",
+       tr("print vram.report/1 (docs/json.md); for several recordings an array of them, for ranks "
+          "vram.ranks/1"),
+       for_programs(&json_)},
+      {"--full", "", tr("print all details, not only the 50 most important lines"), &full_},
+      {"--top", "N", tr("holders to list, 0 for all (8 on the screen, 50 in JSON)"),
        value(top_, parse_number<size_t>)},
       {"--at", "TIME",
-       "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1",
+       tr("also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1"),
        value(at_, explain::parse_moment)},
-      {"--device", "N", "the main device of the report (default: the one with the largest peak)",
+      {"--device", "N",
+       tr("the main device of the report (default: the one with the largest peak)"),
        value(device_, parse_number<uint32_t>)},
       output_option(output_),
       force_option(output_),
@@ -117,7 +122,7 @@ std::string ReportCommand::draw(const explain::Report& report, const Console& co
 Result<explain::Report> ReportCommand::explained(const std::string& path,
                                                  const Console& console) const {
   VRAM_TRY_ASSIGN(const auto trace, open_with_progress(path, reading_, console));
-  Progress progress(console, "explaining");
+  Progress progress(console, tr("explaining"));
   progress.announce(trace.events.size());
   explain::ExplainOptions options;
   options.device = device_;

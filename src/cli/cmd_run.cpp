@@ -2,6 +2,7 @@
 // its dry run. Becomes the program: same process, same streams, its exit code.
 #include "base/bytes.hpp"
 #include "base/environment.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
@@ -64,35 +65,41 @@ class RunCommand final : public Command {
 const Manual& RunCommand::manual() const {
   static const Manual kManual = {
       "run",
-      "run a program with vram's pool, record it, or predict its memory, without changing it",
+      tr("run a program with vram's pool, record it, or predict its memory, without changing it"),
       "[--pool [--limit SIZE]] [--record FILE | --flight DIR] [--stacks KIND] [--force] [--strict] "
       "| --dry [--gpu "
       "GPU] [--steps N] [--json] [--output FILE] -- CMD...",
-      "Runs CMD, unchanged. --pool makes PyTorch and CuPy use vram's pool as soon as they are "
-      "imported. --record writes GPU memory events to FILE: those of vram's pool and of PyTorch's "
-      "own allocator, and in other programs the CUDA driver's memory calls (docs/record.md). If "
-      "CMD is one of several ranks, the file is run.rank0.vtrace and so on; other processes of CMD "
-      "write run.4711.vtrace. A process without events writes no file. A recording or report with "
-      "the same name is replaced, another file only with --force. Processes started by CMD "
-      "(DataLoader workers, torchrun's ranks) inherit all this. If the pool or the recording is "
-      "not possible (no GPU, PyTorch without CUDA), one line on standard error says why and the "
-      "program runs without vram; with --strict, vram exits with code 3 instead, or a process of "
-      "CMD does when it imports a framework. With python -I, -E or -S, which ignore PYTHONPATH, "
-      "there is no pool and only the driver's calls are recorded; --strict rejects such a CMD. "
-      "--flight lets a Python program's flight recorder write to DIR when a request for memory "
-      "fails, at a crash or SIGTERM, and for vram record (docs/flight-recorder.md). "
-      "--dry runs a Python script on tensors without memory, stops it after four steps of its "
-      "optimizer, and predicts its memory and whether it fits on a GPU, on a machine without one "
-      "(docs/dry-run.md). Exit codes: 0 it fits, 1 it may not or the script failed, 2 a dry run "
-      "cannot follow the script. More options: python -m vram.dry --help.",
-      {{"vram run --record run.vtrace -- python train.py", "record, then vram report run.vtrace"},
+      tr("Runs CMD, unchanged. --pool makes PyTorch and CuPy use vram's pool as soon as they are "
+         "imported. --record writes GPU memory events to FILE: those of vram's pool and of "
+         "PyTorch's "
+         "own allocator, and in other programs the CUDA driver's memory calls (docs/record.md). If "
+         "CMD is one of several ranks, the file is run.rank0.vtrace and so on; other processes of "
+         "CMD "
+         "write run.4711.vtrace. A process without events writes no file. A recording or report "
+         "with "
+         "the same name is replaced, another file only with --force. Processes started by CMD "
+         "(DataLoader workers, torchrun's ranks) inherit all this. If the pool or the recording is "
+         "not possible (no GPU, PyTorch without CUDA), one line on standard error says why and the "
+         "program runs without vram; with --strict, vram exits with code 3 instead, or a process "
+         "of "
+         "CMD does when it imports a framework. With python -I, -E or -S, which ignore PYTHONPATH, "
+         "there is no pool and only the driver's calls are recorded; --strict rejects such a CMD. "
+         "--flight lets a Python program's flight recorder write to DIR when a request for memory "
+         "fails, at a crash or SIGTERM, and for vram record (docs/flight-recorder.md). "
+         "--dry runs a Python script on tensors without memory, stops it after four steps of its "
+         "optimizer, and predicts its memory and whether it fits on a GPU, on a machine without "
+         "one "
+         "(docs/dry-run.md). Exit codes: 0 it fits, 1 it may not or the script failed, 2 a dry run "
+         "cannot follow the script. More options: python -m vram.dry --help."),
+      {{"vram run --record run.vtrace -- python train.py",
+        tr("record, then vram report run.vtrace")},
        {"vram run --record run.vtrace --stacks python -- python train.py",
-        "the report names lines of your code"},
-       {"vram run --pool -- python train.py --lr 3e-4", "train with the pool"},
+        tr("the report names lines of your code")},
+       {"vram run --pool -- python train.py --lr 3e-4", tr("train with the pool")},
        {"vram run --pool --limit 20GiB -- torchrun --nproc-per-node 2 train.py",
-        "two ranks, each reserves at most 20 GiB of its device"},
+        tr("two ranks, each reserves at most 20 GiB of its device")},
        {"vram run --dry --gpu 24GiB -- python train.py --lr 3e-4",
-        "whether it fits on a GPU of 24 GiB"}}};
+        tr("whether it fits on a GPU of 24 GiB")}}};
   return kManual;
 }
 
@@ -105,30 +112,30 @@ Result<uint64_t> parse_limit(std::string_view text) {
 }
 
 std::vector<Option> RunCommand::options() {
-  return {
-      {"CMD", "CMD", "the program and its arguments, after --", program(&command_)},
-      {"--pool", "", "make PyTorch and CuPy use vram's pool", &pool_},
-      {"--limit", "SIZE", "maximum memory that the pool reserves on each device: 20GiB",
-       value(pool_settings_.limit_bytes, parse_limit)},
-      {"--record", "FILE", "record GPU memory events to this file", file(&record_.path)},
-      {"--flight", "DIR", "run a flight recorder that writes its files to this folder",
-       file(&flight_)},
-      {"--stacks", "KIND", "also record the stack of each allocation: python or native",
-       choice<std::string>(record_.stacks, {{"python", "python"}, {"native", "native"}})},
-      {"--record-limit", "SIZE",
-       "maximum size of the recording on disk; the oldest events are dropped",
-       value(record_.limit_bytes, parse_limit)},
-      {"--force", "", "replace FILE even if vram did not write it", &force_},
-      {"--strict", "", "exit with code 3 if the pool or the recording cannot be set up", &strict_},
-      {"--dry", "", "predict the memory of CMD, a Python script, without a GPU", &dry_},
-      {"--gpu", "GPU", "with --dry: name of a GPU, or its memory: 24GiB (default: H200)",
-       &dry_settings_.gpu},
-      {"--steps", "N", "with --dry: stop after so many steps of the optimizer (default: 4)",
-       value(dry_settings_.steps, parse_number<uint64_t>)},
-      {"--json", "", "with --dry: print JSON; what CMD prints goes to standard error",
-       &dry_settings_.json},
-      {"-o,--output", "FILE", "with --dry: keep the trace in this file: dry.vtrace",
-       file(&dry_settings_.trace)}};
+  return {{"CMD", "CMD", tr("the program and its arguments, after --"), program(&command_)},
+          {"--pool", "", tr("make PyTorch and CuPy use vram's pool"), &pool_},
+          {"--limit", "SIZE", tr("maximum memory that the pool reserves on each device: 20GiB"),
+           value(pool_settings_.limit_bytes, parse_limit)},
+          {"--record", "FILE", tr("record GPU memory events to this file"), file(&record_.path)},
+          {"--flight", "DIR", tr("run a flight recorder that writes its files to this folder"),
+           file(&flight_)},
+          {"--stacks", "KIND", tr("also record the stack of each allocation: python or native"),
+           choice<std::string>(record_.stacks, {{"python", "python"}, {"native", "native"}})},
+          {"--record-limit", "SIZE",
+           tr("maximum size of the recording on disk; the oldest events are dropped"),
+           value(record_.limit_bytes, parse_limit)},
+          {"--force", "", tr("replace FILE even if vram did not write it"), &force_},
+          {"--strict", "", tr("exit with code 3 if the pool or the recording cannot be set up"),
+           &strict_},
+          {"--dry", "", tr("predict the memory of CMD, a Python script, without a GPU"), &dry_},
+          {"--gpu", "GPU", tr("with --dry: name of a GPU, or its memory: 24GiB (default: H200)"),
+           &dry_settings_.gpu},
+          {"--steps", "N", tr("with --dry: stop after so many steps of the optimizer (default: 4)"),
+           value(dry_settings_.steps, parse_number<uint64_t>)},
+          {"--json", "", tr("with --dry: print JSON; what CMD prints goes to standard error"),
+           for_programs(&dry_settings_.json)},
+          {"-o,--output", "FILE", tr("with --dry: keep the trace in this file: dry.vtrace"),
+           file(&dry_settings_.trace)}};
 }
 
 Result<StartupSettings> RunCommand::settings() const {
@@ -176,11 +183,11 @@ void report_earlier_runs(const std::string& path, const Console& console) {
   const std::vector<std::string> left = left_by_processes(path);
   if (left.empty()) return;
   console.warning(
-      fmt::format("earlier runs left {} next to {} ({}{}); a report on the folder would include "
-                  "them: remove them, or record each run to its own folder",
-                  left.size() == 1 ? "a recording" : fmt::format("{} recordings", left.size()),
-                  std::filesystem::path(path).filename().string(), left.front(),
-                  left.size() == 1 ? "" : " and others"));
+      trf("earlier runs left {} next to {} ({}{}); a report on the folder would include "
+          "them: remove them, or record each run to its own folder",
+          left.size() == 1 ? tr("a recording") : trf("{} recordings", left.size()),
+          std::filesystem::path(path).filename().string(), left.front(),
+          left.size() == 1 ? "" : tr(" and others")));
 }
 
 void set_environment(const CurrentEnvironment& current, const StartupSettings& settings) {
@@ -227,8 +234,8 @@ Result<> free_name(const StartupSettings& settings, const Console& console) {
   if (const auto removed = remove_earlier_recording(*settings.record); !removed) {
     if (settings.is_strict) return removed;
     console.warning(
-        fmt::format("{}; this run is recorded next to it, with process numbers in the file names",
-                    removed.error().message));
+        trf("{}; this run is recorded next to it, with process numbers in the file names",
+            removed.error().message));
   }
   report_earlier_runs(path, console);
   return {};

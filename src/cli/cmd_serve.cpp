@@ -1,5 +1,6 @@
 // vram serve: who uses which GPU's memory, for Prometheus and for programs, over HTTP.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "cli/command.hpp"
@@ -38,19 +39,22 @@ class ServeCommand final : public Command {
 const Manual& ServeCommand::manual() const {
   static const Manual kManual = {
       "serve",
-      "serve GPU metrics to Prometheus, and an HTTP API",
+      tr("serve GPU metrics to Prometheus, and an HTTP API"),
       "[--listen ADDRESS:PORT] [--token-file FILE] [--period TIME]",
-      "Samples the GPUs every second and answers requests from the last sample, so that no request "
-      "waits for a driver: /metrics for Prometheus, /api/v1/ for programs (described by "
-      "/api/v1/openapi.json), /healthz for probes. Listens on this machine only, unless --listen "
-      "names another address, which requires a token. SIGTERM and Ctrl-C end it; SIGUSR1 releases "
-      "the drivers for 30 s; SIGHUP reloads its files. See docs/serve.md.",
-      {{"vram serve", "at http://127.0.0.1:9877 and http://[::1]:9877"},
+      tr("Samples the GPUs every second and answers requests from the last sample, so that no "
+         "request "
+         "waits for a driver: /metrics for Prometheus, /api/v1/ for programs (described by "
+         "/api/v1/openapi.json), /healthz for probes. Listens on this machine only, unless "
+         "--listen "
+         "names another address, which requires a token. SIGTERM and Ctrl-C end it; SIGUSR1 "
+         "releases "
+         "the drivers for 30 s; SIGHUP reloads its files. See docs/serve.md."),
+      {{"vram serve", tr("at http://127.0.0.1:9877 and http://[::1]:9877")},
        {"vram serve --listen 0.0.0.0:9877 --token-file /etc/vram/token",
-        "for other machines, with 'Authorization: Bearer TOKEN'"},
+        tr("for other machines, with 'Authorization: Bearer TOKEN'")},
        {"vram serve --log-format json 2>> /var/log/vram.json",
-        "a JSON log, for example for Logstash"},
-       {"vram serve --gpu sim", "no GPU: plays a recording that comes with vram"}}};
+        tr("a JSON log, for example for Logstash")},
+       {"vram serve --gpu sim", tr("no GPU: plays a recording that comes with vram")}}};
   return kManual;
 }
 
@@ -87,53 +91,54 @@ Result<ReceiverUrl> parse_receiver(std::string_view option, const std::string& t
 std::vector<Option> ServeCommand::options() {
   return {
       {"--listen", "ADDRESS:PORT",
-       "where to listen; may be repeated (127.0.0.1:9877 and [::1]:9877); port 0 selects a "
-       "free port",
+       tr("where to listen; may be repeated (127.0.0.1:9877 and [::1]:9877); port 0 selects a "
+          "free port"),
        value(settings_.addresses, parse_listen)},
-      {"--period", "TIME", "sampling period (1s)", value(settings_.period, parse_period)},
+      {"--period", "TIME", tr("sampling period (1s)"), value(settings_.period, parse_period)},
       source_option(
-          "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] (default: "
-          "all sources of the machine)",
+          tr("which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] (default: "
+             "all sources of the machine)"),
           settings_.gpu),
       {"--token-file", "FILE",
-       "require the token in this file, which must not be readable by others",
+       tr("require the token in this file, which must not be readable by others"),
        file(&settings_.token_file)},
       {"--web-config", "FILE",
        "TLS and users, in the format of Prometheus' exporter toolkit; reloaded when it changes",
        file(value(settings_.web, open_web))},
-      {"--no-token", "", "serve other machines without a token", &no_token_},
+      {"--no-token", "", tr("serve other machines without a token"), &no_token_},
       {"--host-name", "NAME",
-       "another host name that clients use for this machine; may be repeated; without a token, "
-       "requests with other names get 421",
+       tr("another host name that clients use for this machine; may be repeated; without a token, "
+          "requests with other names get 421"),
        &settings_.host_names},
       {"--command-lines", "HOW",
-       "how much of processes' command lines to show, since they may contain secrets: off, "
-       "name (only the program) or full (default: full with a token, else name)",
+       tr("how much of processes' command lines to show, since they may contain secrets: off, "
+          "name (only the program) or full (default: full with a token, else name)"),
        choice<watch::CommandLines>(command_lines_, {{"off", watch::CommandLines::kOff},
                                                     {"name", watch::CommandLines::kName},
                                                     {"full", watch::CommandLines::kFull}})},
-      {"--dcgm-names", "", "also serve dcgm-exporter's metrics, for existing dashboards",
+      {"--dcgm-names", "", tr("also serve dcgm-exporter's metrics, for existing dashboards"),
        &settings_.dcgm_names},
-      {"--process-series", "N", "serve metrics of the N processes with the most memory (none)",
+      {"--process-series", "N", tr("serve metrics of the N processes with the most memory (none)"),
        value(settings_.process_series, parse_number<uint32_t>)},
       {"--history", "FILE",
-       "the history file, or off ($XDG_STATE_HOME/vram/history.db, by default "
-       "~/.local/state/vram/history.db)",
+       tr("the history file, or off ($XDG_STATE_HOME/vram/history.db, by default "
+          "~/.local/state/vram/history.db)"),
        file(&history_)},
       {"--retention", "TIME",
-       "maximum age of the history, such as 30d (samples: 1 day, minutes: 30 days, hours: 365 "
-       "days)",
+       tr("maximum age of the history, such as 30d (samples: 1 day, minutes: 30 days, hours: 365 "
+          "days)"),
        value(settings_.keep, parse_retention)},
       {"--rules", "FILE",
-       "alert rules that extend or override the built-in ones (TOML, docs/alerts.md)",
+       tr("alert rules that extend or override the built-in ones (TOML, docs/alerts.md)"),
        file(&settings_.rules)},
       {"--webhook", "URL",
-       "POST alerts to this URL as vram.alerts/1; @FILE: read the URL from a file, which must "
-       "not be readable by others; may be repeated",
+       tr("POST alerts to this URL as vram.alerts/1; @FILE: read the URL from a file, which must "
+          "not be readable by others; may be repeated"),
        value(settings_.webhooks, parse_receiver)},
-      {"--alertmanager", "URL", "send alerts to this Alertmanager; URL or @FILE; may be repeated",
+      {"--alertmanager", "URL",
+       tr("send alerts to this Alertmanager; URL or @FILE; may be repeated"),
        value(settings_.alertmanagers, parse_receiver)},
-      {"--log-format", "FORMAT", "format of the log on standard error: text or json (text)",
+      {"--log-format", "FORMAT", tr("format of the log on standard error: text or json (text)"),
        choice<serve::LogFormat>(settings_.log_format, {{"text", serve::LogFormat::kText},
                                                        {"json", serve::LogFormat::kJson}})}};
 }

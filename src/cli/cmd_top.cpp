@@ -1,6 +1,7 @@
 // vram top: who uses which GPU's memory, live, on a terminal.
 #include "base/bytes.hpp"
 #include "base/file.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/folders.hpp"
@@ -113,19 +114,21 @@ class TopCommand final : public Command {
 const Manual& TopCommand::manual() const {
   static const Manual kManual = {
       "top",
-      "monitor GPUs and their processes",
+      tr("monitor GPUs and their processes"),
       "[--period TIME] [--once] [--filter WORDS]",
-      "Shows each GPU with its memory, load and recent history, and the processes that use it as a "
-      "sorted and filtered list or tree, with the memory that their allocators hold and could "
-      "release. F1 lists the keys; most are those of htop and nvtop. The keyboard stays responsive "
-      "even if the driver hangs. Signals to processes (F9) and requests to release memory (F8) "
-      "need a confirmation.",
-      {{"vram top", "every second, until q"},
-       {"vram top --period 0.2s --user ann", "one user's processes, five times a second"},
-       {"vram top --filter 'gpu:0,1 mem>1G'", "the filter, as typed after F4"},
-       {"vram top --once", "one screen as text, 120 by 40 or COLUMNS by LINES"},
-       {"vram top --gpu sim", "no GPU: plays a recording that comes with vram"},
-       {"vram top --gpu sim:run.vtrace", "plays a recording at its own pace"}}};
+      tr("Shows each GPU with its memory, load and recent history, and the processes that use it "
+         "as a "
+         "sorted and filtered list or tree, with the memory that their allocators hold and could "
+         "release. F1 lists the keys; most are those of htop and nvtop. The keyboard stays "
+         "responsive "
+         "even if the driver hangs. Signals to processes (F9) and requests to release memory (F8) "
+         "need a confirmation."),
+      {{"vram top", tr("every second, until q")},
+       {"vram top --period 0.2s --user ann", tr("one user's processes, five times a second")},
+       {"vram top --filter 'gpu:0,1 mem>1G'", tr("the filter, as typed after F4")},
+       {"vram top --once", tr("one screen as text, 120 by 40 or COLUMNS by LINES")},
+       {"vram top --gpu sim", tr("no GPU: plays a recording that comes with vram")},
+       {"vram top --gpu sim:run.vtrace", tr("plays a recording at its own pace")}}};
   return kManual;
 }
 
@@ -150,29 +153,32 @@ Result<show::top::Field> parse_column(std::string_view text) {
 
 std::vector<Option> TopCommand::options() {
   return {
-      {"--period", "TIME", "sampling period, 0.1s to 1h (default: as last time, at first 1s)",
+      {"--period", "TIME", tr("sampling period, 0.1s to 1h (default: as last time, at first 1s)"),
        value(given_.period_ns, parse_top_period)},
-      {"--once", "", "print one screen as text and exit; ignores saved settings", &once_},
-      source_option("which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] "
-                    "(default: all)",
+      {"--once", "", tr("print one screen as text and exit; ignores saved settings"), &once_},
+      source_option(tr("which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] "
+                       "(default: all)"),
                     gpu_),
       {"--sort", "COLUMN",
-       "memory, busy, step, pid, user, gpu, allocated, reserved, cached, peak, … (default: as last "
-       "time, at first memory)",
+       tr("memory, busy, step, pid, user, gpu, allocated, reserved, cached, peak, … (default: as "
+          "last "
+          "time, at first memory)"),
        with_choices(value(given_.sort, parse_column), column_names())},
       {"--filter", "WORDS",
-       "show only processes that match all words: user:ann, gpu:0,1, pid:7, type:compute, in:POD, "
-       "scope:TEXT, mem>1G, busy>50, cached>1G, or a text; ! negates a word",
+       tr("show only processes that match all words: user:ann, gpu:0,1, pid:7, type:compute, "
+          "in:POD, "
+          "scope:TEXT, mem>1G, busy>50, cached>1G, or a text; ! negates a word"),
        &filter_},
-      {"--user", "NAME", "show only this user's processes", &user_},
-      {"--pid", "PID", "show only this process; may be repeated", value(pids_, parse_number<>)},
-      {"--tree", "", "start with the process tree", &tree_},
-      {"--readonly", "", "disable the keys that signal processes or request memory", &readonly_},
-      {"--no-color", "", "no colours; NO_COLOR has the same effect", &no_color_},
-      {"--no-mouse", "", "do not capture the mouse", &no_mouse_},
+      {"--user", "NAME", tr("show only this user's processes"), &user_},
+      {"--pid", "PID", tr("show only this process; may be repeated"), value(pids_, parse_number<>)},
+      {"--tree", "", tr("start with the process tree"), &tree_},
+      {"--readonly", "", tr("disable the keys that signal processes or request memory"),
+       &readonly_},
+      {"--no-color", "", tr("no colours; NO_COLOR has the same effect"), &no_color_},
+      {"--no-mouse", "", tr("do not capture the mouse"), &no_mouse_},
       {"--no-settings", "",
-       "neither load nor save settings ($XDG_CONFIG_HOME/vram/top.toml, by default "
-       "~/.config/vram/top.toml)",
+       tr("neither load nor save settings ($XDG_CONFIG_HOME/vram/top.toml, by default "
+          "~/.config/vram/top.toml)"),
        &no_settings_}};
 }
 
@@ -182,16 +188,15 @@ void take_settings(TopState& state) {
   if (kept)
     apply(*kept, state);
   else
-    state.show_message("cannot load settings: " + kept.error().message, show::Style::kWarning);
+    state.show_message(tr("cannot load settings: ") + kept.error().message, show::Style::kWarning);
 }
 
 void keep_settings(const Settings& changed, const Console& console) {
   const std::string path = top_settings_path();
   if (path.empty() || changed == Settings()) return;
   if (const auto kept = keep_top_settings(path, changed); !kept)
-    console.warning(
-        fmt::format("cannot save settings: {}; repair or remove that, or use --no-settings",
-                    kept.error().message));
+    console.warning(trf("cannot save settings: {}; repair or remove that, or use --no-settings",
+                        kept.error().message));
 }
 
 // --user and --pid are words of the filter, too, and can be changed with it.

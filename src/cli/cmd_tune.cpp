@@ -1,4 +1,5 @@
 // vram tune: the settings of PyTorch's allocator that serve a recorded program best.
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
@@ -41,28 +42,30 @@ class TuneCommand final : public Command {
 const Manual& TuneCommand::manual() const {
   static const Manual kManual = {
       "tune",
-      "find the best settings of PyTorch's allocator for a recorded program",
+      tr("find the best settings of PyTorch's allocator for a recorded program"),
       "TRACE [OPTIONS]",
-      "Replays the recorded program with many settings of PYTORCH_CUDA_ALLOC_CONF on a simulated "
-      "GPU, and ranks them: first those with which the program completes, then by reserved memory, "
-      "time in the driver, retries, and number of settings. Prints the line to export, with its "
-      "gain and cost compared to the recorded settings. If no setting helps, says so and why.",
-      {{"vram tune run.pickle", "what to export for the smallest peak"},
-       {"vram tune run.pickle --gpu 16GiB", "what to export to make it run on such a GPU"},
-       {"vram tune run.pickle --json | jq -r .conf", "the settings alone"}}};
+      tr("Replays the recorded program with many settings of PYTORCH_CUDA_ALLOC_CONF on a "
+         "simulated "
+         "GPU, and ranks them: first those with which the program completes, then by reserved "
+         "memory, "
+         "time in the driver, retries, and number of settings. Prints the line to export, with its "
+         "gain and cost compared to the recorded settings. If no setting helps, says so and why."),
+      {{"vram tune run.pickle", tr("what to export for the smallest peak")},
+       {"vram tune run.pickle --gpu 16GiB", tr("what to export to make it run on such a GPU")},
+       {"vram tune run.pickle --json | jq -r .conf", tr("the settings alone")}}};
   return kManual;
 }
 
 std::vector<Option> TuneCommand::options() {
   std::vector<Option> options = {
-      {"TRACE", "TRACE", "a recording", file(&trace_)},
+      {"TRACE", "TRACE", tr("a recording; - is standard input"), file(&trace_)},
       lag_option(lag_ns_),
       replayed_device_option(device_),
-      {"--jobs", "N", "number of threads (0, the default: one for each core)",
+      {"--jobs", "N", tr("number of threads (0, the default: one for each core)"),
        value(jobs_, parse_number<>)},
-      {"--top", "N", "settings to list, 0 for all (10); JSON has all of them",
+      {"--top", "N", tr("settings to list, 0 for all (10); JSON has all of them"),
        value(top_, parse_number<>)},
-      {"--json", "", "print vram.tune/1 (docs/json.md)", &json_},
+      {"--json", "", tr("print vram.tune/1 (docs/json.md)"), for_programs(&json_)},
       output_option(output_),
       force_option(output_),
       max_size_option(reading_)};
@@ -73,7 +76,7 @@ std::vector<Option> TuneCommand::options() {
 
 // What to make smaller, where no allocator can help.
 Result<> name_holders(const trace::Trace& trace, const Console& console, show::TuneReport& report) {
-  Progress progress(console, "explaining");
+  Progress progress(console, tr("explaining"));
   progress.announce(trace.events.size());
   explain::ExplainOptions options;
   options.device = report.device;
@@ -97,7 +100,7 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace,
   show::TuneReport report;
   fill_subject(trace, recorded, capacity, report);
   report.lag_ns = lag_ns_;
-  Progress progress(console, "tuning");
+  Progress progress(console, tr("tuning"));
   progress.announce(report.events);
   report.result = replay::tune(
       recorded.program, own,
@@ -105,7 +108,7 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace,
        .capacity_is_fraction = capacity.is_fraction,
        .jobs = static_cast<unsigned>(std::min(jobs_, kMaxJobs)),
        .progress = [&](size_t done,
-                       size_t planned) { progress.update_count(done, planned, "replays"); },
+                       size_t planned) { progress.update_count(done, planned, tr("replays")); },
        .lag_ns = lag_ns_});
   if (report.result.verdict == replay::TuneVerdict::kCannotFit) {
     VRAM_TRY(name_holders(trace, console, report));

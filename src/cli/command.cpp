@@ -1,6 +1,7 @@
 #include "cli/command.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 
 #include <charconv>
 
@@ -29,6 +30,14 @@ Value program(std::vector<std::string>* target) {
   return words;
 }
 
+Value for_programs(bool* target) {
+  return {Count::kNone, [target](std::string_view, const std::string&) -> Result<> {
+            *target = true;
+            use_language("");
+            return {};
+          }};
+}
+
 Value with_choices(Value value, std::vector<std::string> words) {
   value.choices = std::move(words);
   return value;
@@ -38,7 +47,7 @@ tl::unexpected<Error> not_a_choice(std::string_view option, const std::vector<st
                                    std::string_view text) {
   std::string expected = choices.front();
   for (size_t i = 1; i < choices.size(); ++i)
-    expected += (i + 1 == choices.size() ? " or " : ", ") + choices[i];
+    expected += (i + 1 == choices.size() ? tr(" or ") : ", ") + choices[i];
   return fail(Code::kBadInput, "{}: expected {}, found '{}'", option, expected, text);
 }
 
@@ -69,7 +78,7 @@ Result<std::chrono::nanoseconds> parse_period(std::string_view option, std::stri
   return std::chrono::nanoseconds(*period_ns);
 }
 
-Option help_option() { return {"-h,--help", "", "show this", static_cast<bool*>(nullptr)}; }
+Option help_option() { return {"-h,--help", "", tr("show this"), static_cast<bool*>(nullptr)}; }
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;

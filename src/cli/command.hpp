@@ -3,6 +3,7 @@
 // file and is listed in command.cpp.
 #pragma once
 
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/console.hpp"
 
@@ -77,6 +78,9 @@ template <typename Member, typename Parse>
             return {};
           }};
 }
+
+// A switch for output that programs read (JSON, CSV, metrics): all texts are English then.
+[[nodiscard]] Value for_programs(bool* target);
 
 // A value for which shells suggest these words.
 [[nodiscard]] Value with_choices(Value value, std::vector<std::string> words);
@@ -192,7 +196,7 @@ class Command {
 // The exit codes of all commands. 0: success.
 
 inline constexpr std::string_view kExitCodes =
-    "0 success, 1 a check failed, 2 invalid usage or input, 3 environment.";
+    tr_later("0 success, 1 a check failed, 2 invalid usage or input, 3 environment.");
 inline constexpr int kFailed = 1;  // a gate or a finding
 inline constexpr int kBadUsage = 2;
 inline constexpr int kEnvironment = 3;  // no GPU, no permission, an address that is taken

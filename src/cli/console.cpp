@@ -1,16 +1,18 @@
 #include "cli/console.hpp"
 
 #include "base/environment.hpp"
+#include "base/language.hpp"
+#include "base/system_text.hpp"
 #include "base/text.hpp"
 #include "show/draw/line.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iconv.h>
 #include <string>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -31,16 +33,35 @@ int number_in(const char* name) {
   return std::max(number, 0);
 }
 
-// By the variables' text and not by setlocale: a locale that is named but not installed still says
-// what the terminal shows.
-bool locale_is_utf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    std::string value = environment(name);
-    if (value.empty()) continue;
-    std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::tolower(c); });
-    return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
-  }
-  return false;
+// What the terminal shows: "utf-8" of zh_CN.UTF-8. By the variables' text and not by setlocale,
+// since a locale that is named need not be installed.
+std::string codeset_of_environment() {
+  std::string locale;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (locale.empty()) locale = environment(name);
+  const std::string lower = ascii_lower(locale);
+  const size_t dot = lower.find('.');
+  if (dot == std::string::npos) return lower == "utf-8" ? lower : "";
+  return lower.substr(dot + 1, lower.find('@') - dot - 1);
+}
+
+bool is_utf8(std::string_view codeset) { return codeset == "utf-8" || codeset == "utf8"; }
+
+// The text in a codeset other than UTF-8, such as GB18030; as it is if the C library lacks that
+// one.
+std::string encoded(std::string_view text, const std::string& codeset) {
+  iconv_t const converter = iconv_open((codeset + "//TRANSLIT").c_str(), "UTF-8");
+  if (converter == reinterpret_cast<iconv_t>(-1)) return std::string(text);
+  std::string source(text);
+  std::string out(4 * source.size() + 16, '\0');
+  char* from = source.data();
+  char* to = out.data();
+  size_t left = source.size();
+  size_t room = out.size();
+  const bool is_done = iconv(converter, &from, &left, &to, &room) != static_cast<size_t>(-1);
+  iconv_close(converter);
+  out.resize(out.size() - room);
+  return is_done ? out : std::string(text);
 }
 
 // 0 by 0 where standard output is no terminal.
@@ -50,7 +71,10 @@ winsize terminal_size() {
   return size;
 }
 
-void write_to_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+void write_to_stderr(std::string_view text, const std::string& codeset) {
+  const std::string out = codeset.empty() ? std::string(text) : encoded(text, codeset);
+  std::fwrite(out.data(), 1, out.size(), stderr);
+}
 
 std::string line_of(std::string_view kind, std::string_view message, bool unicode) {
   const std::string line = fmt::format("vram: {}: {}\n", kind, printable(message));
@@ -101,7 +125,10 @@ Console::Console() {
   measure();
   bars_ = terminal;
   colour_ = terminal && environment("NO_COLOR").empty();
-  unicode_ = locale_is_utf8();
+  const std::string codeset = codeset_of_environment();
+  // Terminals show UTF-8 today, also if the locale names no codeset (LANG=zh_CN).
+  unicode_ = is_utf8(codeset) || (is_translated() && codeset.empty());
+  if (is_translated() && !unicode_) codeset_ = codeset;
   shows_progress_ = isatty(STDERR_FILENO) == 1 && !dumb;
 }
 
@@ -123,6 +150,8 @@ int Console::rows_or(int without) const {
 }
 
 Result<> Console::print(std::string_view text) {
+  const std::string in_codeset = codeset_.empty() ? "" : encoded(text, codeset_);
+  if (!codeset_.empty()) text = in_codeset;
   while (!text.empty() && !reader_left_) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
     if (written >= 0) {
@@ -130,24 +159,24 @@ Result<> Console::print(std::string_view text) {
     } else if (errno == EPIPE) {
       reader_left_ = true;
     } else if (errno != EINTR) {
-      return fail(Code::kIo, "cannot write to standard output: {}", std::strerror(errno));
+      return fail(Code::kIo, "cannot write to standard output: {}", system_text(errno));
     }
   }
   return {};
 }
 
 void Console::error(std::string_view message) const {
-  write_to_stderr(line_of("error", message, unicode_));
+  write_to_stderr(line_of(tr("error"), message, unicode_), codeset_);
 }
 
 void Console::warning(std::string_view message) const {
-  write_to_stderr(line_of("warning", message, unicode_));
+  write_to_stderr(line_of(tr("warning"), message, unicode_), codeset_);
 }
 
 void Console::progress(std::string_view text) const {
   if (!shows_progress_) return;
   const std::string line = "\r\x1b[K" + std::string(text);
-  write_to_stderr(unicode_ ? line : show::to_ascii(line));
+  write_to_stderr(unicode_ ? line : show::to_ascii(line), codeset_);
 }
 
 std::string Repaint::next(std::string_view text, int rows, int columns) {
@@ -161,7 +190,7 @@ std::string Repaint::next(std::string_view text, int rows, int columns) {
   for (size_t i = 0; i < shown; ++i)
     out += fmt::format("{}{}\n", cut(lines[i], columns), kWipeRestOfLine);
   if (shown < lines.size())
-    out += fmt::format("({} more lines){}\n", lines.size() - shown, kWipeRestOfLine);
+    out += trf("({} more lines){}\n", lines.size() - shown, kWipeRestOfLine);
   lines_ = static_cast<int>(std::min(lines.size(), room));
   return out += kWipeBelow;
 }

@@ -25,9 +25,10 @@ class Console {
   void measure();
   // Whether standard output is a terminal whose cursor can be moved.
   [[nodiscard]] bool can_redraw() const { return can_redraw_; }
-  [[nodiscard]] bool colour() const { return colour_; }    // on standard output
-  [[nodiscard]] bool bars() const { return bars_; }        // on standard output
-  [[nodiscard]] bool unicode() const { return unicode_; }  // the locale is UTF-8
+  [[nodiscard]] bool colour() const { return colour_; }  // on standard output
+  [[nodiscard]] bool bars() const { return bars_; }      // on standard output
+  // Glyphs beyond ASCII can be drawn: the locale is UTF-8.
+  [[nodiscard]] bool unicode() const { return unicode_; }
   [[nodiscard]] bool shows_progress() const {
     return shows_progress_;
   }  // standard error is a terminal
@@ -52,6 +53,7 @@ class Console {
   bool unicode_ = true;
   bool shows_progress_ = false;
   bool reader_left_ = false;
+  std::string codeset_;  // of translated messages, if it is not UTF-8
 };
 
 // Repaint: one screen of text after the other at the same place of a terminal. The cursor goes up

@@ -1,6 +1,7 @@
 #include "cli/diff_sides.hpp"
 
 #include "base/file.hpp"
+#include "base/language.hpp"
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
 #include "explain/diff/baseline.hpp"
@@ -53,7 +54,7 @@ std::vector<Result<explain::RunPeaks>> peaks_of_all(const std::vector<std::strin
                                                     const trace::OpenOptions& reading,
                                                     const Console& console) {
   std::vector<Result<explain::RunPeaks>> found(paths.size());
-  Progress progress(console, "reading");
+  Progress progress(console, tr("reading"));
   std::mutex drawing;
   size_t done = 0;
   std::atomic<size_t> next = 0;
@@ -61,7 +62,7 @@ std::vector<Result<explain::RunPeaks>> peaks_of_all(const std::vector<std::strin
     for (size_t i = next++; i < paths.size(); i = next++) {
       found[i] = peaks_of(paths[i], reading);
       const std::scoped_lock lock(drawing);
-      progress.update_count(++done, paths.size(), "recordings");
+      progress.update_count(++done, paths.size(), tr("recordings"));
     }
   };
   const size_t cores = std::max(std::thread::hardware_concurrency(), 1U);
@@ -74,7 +75,7 @@ std::vector<Result<explain::RunPeaks>> peaks_of_all(const std::vector<std::strin
 
 std::string name_of(const std::vector<std::string>& words) {
   if (words.size() == 1) return words.front();
-  return fmt::format("{} and {} more", words.front(), words.size() - 1);
+  return trf("{} and {} more", words.front(), words.size() - 1);
 }
 
 Result<LoadedSide> load_baseline(const SideRequest& request) {

@@ -1,6 +1,7 @@
 #include "cli/folders.hpp"
 
 #include "base/environment.hpp"
+#include "base/language.hpp"
 
 #include <array>
 #include <filesystem>
@@ -13,9 +14,10 @@ namespace fs = std::filesystem;
 
 constexpr std::array kRecordings = {
     DemoRecording{"unet", "unet_multiscale.pickle.xz",
-                  "a U-Net whose image sizes change every step; its memory fragments", true},
+                  tr_later("a U-Net whose image sizes change every step; its memory fragments"),
+                  true},
     DemoRecording{"leak", "leak.stacks.pickle.xz",
-                  "a ResNet-18 with Python stacks, and two leaks planted in it"}};
+                  tr_later("a ResNet-18 with Python stacks, and two leaks planted in it")}};
 
 // As a person would write it: relative below the working directory, else absolute.
 std::string displayed(const fs::path& path) {

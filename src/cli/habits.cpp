@@ -1,6 +1,6 @@
 #include "cli/habits.hpp"
 
-#include "base/environment.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "base/toml.hpp"
 #include "show/draw/line.hpp"
@@ -102,9 +102,7 @@ bool reads_chinese(std::string_view word) {
         return lead >= 0xe3 && lead <= 0xe9;
       }))
     return true;
-  for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})
-    if (const std::string value = environment(name); !value.empty()) return value.starts_with("zh");
-  return false;
+  return language_of_environment().starts_with("zh");
 }
 
 }  // namespace vram::cli

@@ -28,7 +28,7 @@ struct Habit {
 // As `vram help WORD` prints them.
 [[nodiscard]] std::string describe_habits(std::span<const Habit* const> rows, bool in_chinese);
 
-// Whether a word is Chinese, or else the messages of this process are (LC_ALL, LC_MESSAGES, LANG).
+// Whether a word is Chinese, or else the messages of this process are (language_of_environment()).
 [[nodiscard]] bool reads_chinese(std::string_view word);
 
 }  // namespace vram::cli

@@ -1,6 +1,7 @@
 #include "cli/live.hpp"
 
 #include "base/environment.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "cli/folders.hpp"
@@ -37,7 +38,7 @@ Result<watch::Playable> open_demo() {
   const DemoRecording& recording = demo_recordings().front();
   VRAM_TRY_ASSIGN(const auto path, demo_path(recording));
   auto playable = open_playable(path);
-  if (playable) playable->name = fmt::format("simulated GPU (demo {})", recording.name);
+  if (playable) playable->name = trf("simulated GPU (demo {})", recording.name);
   return playable;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/options.hpp"
 
+#include "base/language.hpp"
 #include "base/text.hpp"
 
 #include <CLI/CLI.hpp>
@@ -42,7 +43,7 @@ std::vector<std::string> names_of(std::span<const Option> options) {
 
 Result<> refuse_extra(const Manual& manual, std::span<const Option> options,
                       std::string_view word) {
-  const std::string hint = fmt::format("'vram {} --help' lists what it takes", manual.name);
+  const std::string hint = trf("'vram {} --help' lists what it takes", manual.name);
   if (!word.starts_with('-'))
     return fail(Code::kBadInput, "one argument too many: '{}'; {}", word, hint);
   const std::vector<std::string> names = names_of(options);

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/file.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "show/draw/plot.hpp"
@@ -14,14 +15,14 @@ namespace vram::cli {
 
 Option output_option(Output& target) {
   return {"-o,--output", "FILE",
-          "write to this file instead of standard output; it appears when it is complete, and "
-          "replaces only files that vram wrote",
+          tr("write to this file instead of standard output; it appears when it is complete, and "
+             "replaces only files that vram wrote"),
           file(&target.path)};
 }
 
 Option force_option(Output& target) {
   target.can_be_forced = true;
-  return {"--force", "", "replace an existing file even if vram did not write it",
+  return {"--force", "", tr("replace an existing file even if vram did not write it"),
           &target.is_forced};
 }
 
@@ -34,7 +35,7 @@ show::TextOptions text_options(const Output& output, const Console& console) {
 }
 
 Error with_force(Error error) {
-  if (error.code == Code::kBadInput) error.message += ", or add --force";
+  if (error.code == Code::kBadInput) error.message += tr(", or add --force");
   return error;
 }
 
@@ -106,8 +107,8 @@ Progress::~Progress() {
 void Progress::announce(uint64_t events) {
   if (!console_.shows_progress() || events < kManyEvents) return;
   drawn_ = true;
-  console_.progress(fmt::format("{}  {} events …", shorten_front(printable(what_), kNameColumns),
-                                format_count(events)));
+  console_.progress(
+      trf("{}  {} events …", shorten_front(printable(what_), kNameColumns), format_count(events)));
 }
 
 void Progress::update_stage(std::string_view stage, double share) {
@@ -137,9 +138,8 @@ void Progress::update(uint64_t done_bytes, uint64_t total_bytes) {
 
 void Progress::update_count(uint64_t done, uint64_t total, std::string_view things) {
   if (!is_due(Clock::now())) return;
-  console_.progress(fmt::format("{}  {}{} of {} {}", shorten_front(printable(what_), kNameColumns),
-                                bar_text(done, total), format_count(done), format_count(total),
-                                things));
+  console_.progress(trf("{}  {}{} of {} {}", shorten_front(printable(what_), kNameColumns),
+                        bar_text(done, total), format_count(done), format_count(total), things));
 }
 
 std::function<void(uint64_t, uint64_t)> Progress::callback() {

@@ -1,5 +1,7 @@
 #include "cli/plan_model.hpp"
 
+#include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "plan/model/families.hpp"
 #include "show/plan/emit.hpp"
 #include "show/plan/model_names.hpp"
@@ -57,9 +59,9 @@ Result<> check_use(const ModelRequest& request, plan::Use use) {
   const bool trains = use != plan::Use::kInfer;
   const bool is_lora = use == plan::Use::kLora;
   const std::array kRules = {
-      std::tuple("--optimizer", request.optimizer.has_value(), trains, "train and lora"),
-      std::tuple("--checkpoint", request.checkpoints, trains, "train and lora"),
-      std::tuple("--accumulate", request.accumulates, trains, "train and lora"),
+      std::tuple("--optimizer", request.optimizer.has_value(), trains, tr("train and lora")),
+      std::tuple("--checkpoint", request.checkpoints, trains, tr("train and lora")),
+      std::tuple("--accumulate", request.accumulates, trains, tr("train and lora")),
       std::tuple("--rank", request.rank.has_value(), is_lora, "lora"),
       std::tuple("--targets", request.targets.has_value(), is_lora, "lora"),
       std::tuple("--kv-dtype", request.cached_bytes.has_value(), !trains, "infer")};
@@ -90,7 +92,7 @@ std::vector<plan::Card> cards_of(const PlanRequest& request) {
   std::vector<plan::Card> cards;
   for (const CardMemory& each : request.gpus.list)
     cards.push_back({each.name, each.allocator_bytes()});
-  if (request.budget_bytes) cards.push_back({"the budget", *request.budget_bytes});
+  if (request.budget_bytes) cards.push_back({tr("the budget"), *request.budget_bytes});
   return cards;
 }
 
@@ -132,47 +134,52 @@ Result<> print(const PlanRequest& request, const show::ModelReport& report, Cons
 
 std::vector<Option> model_options(ModelRequest& request) {
   return {
-      {"--model", "FILE", "a model's config.json of Hugging Face, instead of INPUT",
+      {"--model", "FILE", tr("a model's config.json of Hugging Face, instead of INPUT"),
        file(&request.config)},
-      {"--use", "USE", "of a model: train (all weights), lora, or infer (default: train)",
+      {"--use", "USE", tr("of a model: train (all weights), lora, or infer (default: train)"),
        choice(request.use, words_of(show::kUses))},
       {"--batch", "N",
-       "of a model: sequences at once on a card (default: as many as fit on the card of --gpu)",
+       tr("of a model: sequences at once on a card (default: as many as fit on the card of --gpu)"),
        value(request.batch, from_one_to(plan::kMaxTokens))},
       {"--sequence", "N",
-       "of a model: tokens of a sequence; for infer with those that are generated (default: what "
-       "the model allows, at most 4096)",
+       tr("of a model: tokens of a sequence; for infer with those that are generated (default: "
+          "what "
+          "the model allows, at most 4096)"),
        value(request.sequence, from_one_to(plan::kMaxTokens))},
       {"--precision", "NAME",
-       "of a model: fp32; bf16 (fp16 too); autocast, with fp32 weights; mixed, with bf16 weights "
-       "and fp32 ones in the optimizer, as of DeepSpeed (default: mixed; bf16 for lora and infer)",
+       tr("of a model: fp32; bf16 (fp16 too); autocast, with fp32 weights; mixed, with bf16 "
+          "weights "
+          "and fp32 ones in the optimizer, as of DeepSpeed (default: mixed; bf16 for lora and "
+          "infer)"),
        choice(request.precision, words_of(show::kPrecisions))},
       {"--quantize", "NAME",
-       "of a model: the weights that are not trained, as bitsandbytes stores them",
+       tr("of a model: the weights that are not trained, as bitsandbytes stores them"),
        choice(request.quantization, words_of(show::kQuantizations))},
-      {"--optimizer", "NAME", "of a model: what changes its weights (default: adamw)",
+      {"--optimizer", "NAME", tr("of a model: what changes its weights (default: adamw)"),
        choice(request.optimizer, words_of(show::kOptimizers))},
       {"--checkpoint", "",
-       "of a model: each layer keeps its input only, and runs again in backward",
+       tr("of a model: each layer keeps its input only, and runs again in backward"),
        &request.checkpoints},
-      {"--accumulate", "", "of a model: gradients of several batches are added up",
+      {"--accumulate", "", tr("of a model: gradients of several batches are added up"),
        &request.accumulates},
-      {"--rank", "N", "of a model: the rank of LoRA's adapters (default: 16)",
+      {"--rank", "N", tr("of a model: the rank of LoRA's adapters (default: 16)"),
        value(request.rank, from_one_to(kMaxRank))},
       {"--targets", "NAME",
-       "of a model: which linear layers get adapters (default: linear, all of a layer)",
+       tr("of a model: which linear layers get adapters (default: linear, all of a layer)"),
        choice(request.targets, words_of(show::kTargets))},
       {"--kv-dtype", "NAME",
-       "of a model: the type of the KV cache (default: that of the computation)",
+       tr("of a model: the type of the KV cache (default: that of the computation)"),
        choice(request.cached_bytes, Words<uint64_t>{{"fp32", 4}, {"bf16", 2}, {"fp8", 1}})},
       {"--split", "HOW",
-       "of a model, on several cards: shard (data parallelism, the least of ZeRO's stages that "
-       "fits), tensor, device-map (layers, one card after the other), or pipeline (default: shard; "
-       "device-map for infer)",
+       tr("of a model, on several cards: shard (data parallelism, the least of ZeRO's stages that "
+          "fits), tensor, device-map (layers, one card after the other), or pipeline (default: "
+          "shard; "
+          "device-map for infer)"),
        choice(request.split, words_of(show::kSplits))},
       {"--emit", "FORMAT",
-       "of a model: write what other tools read, instead of the plan; with -o both: hf-device-map, "
-       "accelerate, deepspeed or fsdp",
+       tr("of a model: write what other tools read, instead of the plan; with -o both: "
+          "hf-device-map, "
+          "accelerate, deepspeed or fsdp"),
        choice(request.emit, words_of(show::kEmitFormats))}};
 }
 
@@ -228,6 +235,12 @@ Result<int> plan_model(const PlanRequest& request, std::string_view text, Consol
   report.split = *planned;
   report.task.batch = planned->batch;
   VRAM_TRY(print(request, report, console));
+  const bool has_page = !request.model.emit || !request.output.path.empty();
+  if (!has_page && !report.cards.empty() && !report.split.fits) {
+    console.error(fmt::format("{}: this plan does not fit: the fullest card needs {} of {}",
+                              request.input, format_bytes(report.fullest().estimate.peak_bytes()),
+                              format_bytes(report.cards[report.fullest().card].budget_bytes)));
+  }
   return report.cards.empty() || report.split.fits ? 0 : kFailed;
 }
 

@@ -2,6 +2,7 @@
 
 #include "attach/attached_recording.hpp"
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/signals.hpp"
@@ -19,11 +20,11 @@ namespace {
 std::string_view end_text(attach::AttachEnd end) {
   switch (end) {
     case attach::AttachEnd::kProcessEnded:
-      return "the process has ended";
+      return tr("the process has ended");
     case attach::AttachEnd::kProcessReplaced:
-      return "the process has started another program (exec)";
+      return tr("the process has started another program (exec)");
     default:
-      return "detached";
+      return tr("detached");
   }
 }
 
@@ -33,9 +34,9 @@ Result<> say(std::string line, const Output& output, Console& console) {
 }
 
 std::string summary_text(const attach::AttachSummary& summary, const Output& output) {
-  return fmt::format("{}: {} and {}, at most {} at a time; {}", output.path,
-                     counted(summary.mallocs, "allocation"), counted(summary.frees, "free"),
-                     format_bytes(summary.peak_bytes), end_text(summary.end));
+  return trf("{}: {} and {}, at most {} at a time; {}", output.path,
+             counted(summary.mallocs, "allocation"), counted(summary.frees, "free"),
+             format_bytes(summary.peak_bytes), end_text(summary.end));
 }
 
 attach::AttachOptions options_of(uint32_t pid, const watch::RecordOrder& order,
@@ -69,14 +70,13 @@ Result<int> record_by_attaching(uint32_t pid, const watch::RecordOrder& order, b
     return kEnvironment;
   }
   if (!recording) return tl::unexpected(recording.error());
-  VRAM_TRY(
-      say(fmt::format("attached to process {}; Ctrl-C ends the recording", pid), output, console));
+  VRAM_TRY(say(trf("attached to process {}; Ctrl-C ends the recording", pid), output, console));
   VRAM_TRY_ASSIGN(const auto summary, (*recording)->run());
   while (signals.take()) continue;  // otherwise they would end this program
   VRAM_TRY(say(summary_text(summary, output), output, console));
   if (summary.lost == 0) return 0;
-  console.warning(fmt::format("{} lost: the recording is incomplete, and its peak may be wrong",
-                              counted(summary.lost, "event")));
+  console.warning(trf("{} lost: the recording is incomplete, and its peak may be wrong",
+                      counted(summary.lost, "event")));
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/recorded_program.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "cli/output.hpp"
 #include "replay/capacity.hpp"
 #include "replay/fidelity.hpp"
@@ -71,11 +72,11 @@ Result<Capacity> card_capacity(CardMemory card, std::optional<uint64_t> context_
     return fail(Code::kBadInput, "--gpu {}: a CUDA context of {} leaves nothing of {}", card.name,
                 format_bytes(card.context_bytes), format_bytes(card.program_bytes));
   }
-  return Capacity{.bytes = bytes,
-                  .source = show::CapacitySource::kAsked,
-                  .card = fmt::format("{}: {} for programs ({}) minus {} for the CUDA context",
-                                      card.name, format_bytes(card.program_bytes), card.source,
-                                      format_bytes(card.context_bytes))};
+  return Capacity{
+      .bytes = bytes,
+      .source = show::CapacitySource::kAsked,
+      .card = trf("{}: {} for programs ({}) minus {} for the CUDA context", card.name,
+                  format_bytes(card.program_bytes), card.source, format_bytes(card.context_bytes))};
 }
 
 // "16GiB", "unlimited"
@@ -89,13 +90,13 @@ Result<Capacity> parse_capacity(std::string_view option, std::string_view text) 
 }  // namespace
 
 Option replayed_device_option(std::optional<uint32_t>& target) {
-  return {"--device", "N", "the GPU to replay (default: the one with the largest peak)",
+  return {"--device", "N", tr("the GPU to replay (default: the one with the largest peak)"),
           value(target, parse_number<uint32_t>)};
 }
 
 Result<RecordedProgram> recorded_program(const trace::Trace& trace, std::optional<uint32_t> device,
                                          const Console& console) {
-  Progress progress(console, "preparing the replay");
+  Progress progress(console, tr("preparing the replay"));
   progress.announce(trace.events.size());
   const std::vector<const DeviceTrace*> gpus = gpus_of(trace);
   if (gpus.empty()) {
@@ -119,19 +120,20 @@ Result<RecordedProgram> recorded_program(const trace::Trace& trace, std::optiona
 }
 
 std::vector<Option> capacity_options(CapacityOptions& targets) {
-  return {{"--capacity", "SIZE",
-           "memory available to the allocator: 16GiB, or unlimited (default: the limit of the "
-           "recorded program, if it reached one); a GPU has more memory than that, because the "
-           "driver and the CUDA context need some: see --gpu",
-           value(targets.capacity, parse_capacity)},
-          {"--gpu", "CARD",
-           "use a card's memory instead of --capacity, less what the CUDA context needs: a name "
-           "(\"RTX 4090\") or a size (24GiB)",
-           value(targets.gpu, find_card)},
-          {"--context", "SIZE",
-           "with --gpu: memory used by the CUDA context and libraries (default: the known value of "
-           "the card, or 512MiB)",
-           value(targets.context_bytes, parse_size)}};
+  return {
+      {"--capacity", "SIZE",
+       tr("memory available to the allocator: 16GiB, or unlimited (default: the limit of the "
+          "recorded program, if it reached one); a GPU has more memory than that, because the "
+          "driver and the CUDA context need some: see --gpu"),
+       value(targets.capacity, parse_capacity)},
+      {"--gpu", "CARD",
+       tr("use a card's memory instead of --capacity, less what the CUDA context needs: a name "
+          "(\"RTX 4090\") or a size (24GiB)"),
+       value(targets.gpu, find_card)},
+      {"--context", "SIZE",
+       tr("with --gpu: memory used by the CUDA context and libraries (default: the known value of "
+          "the card, or 512MiB)"),
+       value(targets.context_bytes, parse_size)}};
 }
 
 Result<Capacity> capacity_for(const RecordedProgram& recorded, const CapacityOptions& options) {
@@ -145,10 +147,11 @@ Result<Capacity> capacity_for(const RecordedProgram& recorded, const CapacityOpt
 }
 
 Option lag_option(int64_t& target_ns) {
-  return {"--lag", "TIME",
-          "assumed delay of a stream's work behind the host, if the recording does not contain it "
-          "(10ms)",
-          value(target_ns, parse_duration_ns)};
+  return {
+      "--lag", "TIME",
+      tr("assumed delay of a stream's work behind the host, if the recording does not contain it "
+         "(10ms)"),
+      value(target_ns, parse_duration_ns)};
 }
 
 void fill_subject(const trace::Trace& trace, const RecordedProgram& recorded,
@@ -176,7 +179,7 @@ void fill_subject(const trace::Trace& trace, const RecordedProgram& recorded,
 namespace {
 
 constexpr std::string_view kMeasured = "measured";
-constexpr std::string_view kStated = "stated by users";
+constexpr std::string_view kStated = tr_later("stated by users");
 constexpr std::string_view kAssumed = "assumed";
 
 // Where nothing is known of a card's context.

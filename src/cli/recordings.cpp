@@ -1,6 +1,7 @@
 #include "cli/recordings.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "cli/output.hpp"
 
@@ -108,7 +109,7 @@ Result<Recordings> find_recordings(const std::vector<std::string>& words) {
 }
 
 Option max_size_option(trace::OpenOptions& target) {
-  return {"--max-size", "SIZE", "maximum size of a decompressed recording (1TiB)",
+  return {"--max-size", "SIZE", tr("maximum size of a decompressed recording (1TiB)"),
           value(target.max_decompressed_bytes, parse_bytes)};
 }
 
@@ -118,7 +119,7 @@ Result<trace::Trace> open_with_progress(const std::string& path, trace::OpenOpti
   options.progress = progress.callback();
   Result<trace::Trace> trace = trace::open_trace(path, options);
   if (!trace && trace.error().code == Code::kTooLarge) {
-    trace.error().message += "; --max-size raises it";
+    trace.error().message += tr("; --max-size raises it");
   }
   return trace;
 }

@@ -1,5 +1,6 @@
 #include "cli/run.hpp"
 
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/habits.hpp"
@@ -59,10 +60,12 @@ std::string roff(std::string_view text) {
   return out;
 }
 
+std::string section(std::string_view title) { return fmt::format(".SH \"{}\"\n", roff(title)); }
+
 void begin_page(std::string_view name, std::string_view summary, std::string& out) {
-  out += fmt::format(
-      ".TH \"{}\" 1 \"\" \"vram {}\" \"vram\"\n.nh\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n",
-      roff(name), VRAM_VERSION, roff(name), roff(summary));
+  out += fmt::format(".TH \"{}\" 1 \"\" \"vram {}\" \"vram\"\n.nh\n{}{} \\- {}\n{}", roff(name),
+                     VRAM_VERSION, section(tr("NAME")), roff(name), roff(summary),
+                     section(tr("SYNOPSIS")));
 }
 
 void add_entry(std::string_view set_term, std::string_view text, std::string& out) {
@@ -87,35 +90,36 @@ void add_options(Command& command, bool arguments, std::string& out) {
   options.push_back(help_option());
   for (const Option& option : options)
     if (option.is_argument() == arguments) add_entry(term(option), option.help, entries);
-  if (!entries.empty()) out += (arguments ? ".SH ARGUMENTS\n" : ".SH OPTIONS\n") + entries;
+  if (!entries.empty()) out += section(arguments ? tr("ARGUMENTS") : tr("OPTIONS")) + entries;
 }
 
 std::string program_man_page(std::span<const std::unique_ptr<Command>> commands) {
   std::string out;
-  begin_page("vram", "GPU memory toolkit for deep learning", out);
-  out += bold("vram") + " \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n.SH COMMANDS\n";
+  begin_page("vram", tr("GPU memory toolkit for deep learning"), out);
+  out += bold("vram") + " \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n" + section(tr("COMMANDS"));
   for (const auto& command : commands)
     add_entry(fmt::format("\\fBvram\\-{}\\fR(1)", roff(command->manual().name)),
               command->manual().summary, out);
-  return out + ".SH EXIT STATUS\n" + roff(kExitCodes) + "\n";
+  return out + section(tr("EXIT STATUS")) + roff(tr(kExitCodes)) + "\n";
 }
 
 std::string command_man_page(Command& command) {
   const Manual& manual = command.manual();
   std::string out;
   begin_page(fmt::format("vram-{}", manual.name), manual.summary, out);
-  out += fmt::format("{} {}\n.SH DESCRIPTION\n{}\n", bold(fmt::format("vram {}", manual.name)),
-                     roff(manual.usage), roff(manual.details));
+  out += fmt::format("{} {}\n{}{}\n", bold(fmt::format("vram {}", manual.name)), roff(manual.usage),
+                     section(tr("DESCRIPTION")), roff(manual.details));
   add_options(command, true, out);
   add_options(command, false, out);
   if (!manual.choices.rows.empty()) {
-    out += fmt::format(".SH \"{}\"\n", roff(manual.choices.title));
+    out += section(manual.choices.title);
     for (const auto& [name, about] : manual.choices.rows) add_entry(bold(name), about, out);
   }
-  out += ".SH EXAMPLES\n";
+  out += section(tr("EXAMPLES"));
   for (const Example& example : manual.examples)
     add_entry(bold(example.command), example.meaning, out);
-  return out + ".SH EXIT STATUS\n" + roff(kExitCodes) + "\n.SH SEE ALSO\n\\fBvram\\fR(1)\n";
+  return out + section(tr("EXIT STATUS")) + roff(tr(kExitCodes)) + "\n" + section(tr("SEE ALSO")) +
+         "\\fBvram\\fR(1)\n";
 }
 
 bool requests_help(const std::vector<std::string>& words) {
@@ -136,7 +140,7 @@ tl::unexpected<Error> unknown_command(const Commands& commands, const std::strin
     return fail(Code::kBadInput,
                 "unknown command '{}'; use this instead: {} ('vram help {}' explains it)", name,
                 rows.front()->now, name);
-  const std::string hint = meant.empty() ? "" : fmt::format(", did you mean '{}'?", meant);
+  const std::string hint = meant.empty() ? "" : trf(", did you mean '{}'?", meant);
   return fail(Code::kBadInput, "unknown command '{}'{} 'vram --help' lists the commands", name,
               hint.empty() ? ";" : hint);
 }
@@ -165,7 +169,7 @@ std::string take_front(std::vector<std::string>& words) {
 Result<int> dispatch(std::vector<std::string> words, std::string_view build, Console& console) {
   const Commands commands = all_commands();
   if (words.empty()) {
-    console.error("missing command; 'vram --help' lists the commands");
+    console.error(tr("missing command; 'vram --help' lists the commands"));
     return kBadUsage;
   }
   std::string name = take_front(words);
@@ -199,6 +203,7 @@ int guarded(std::vector<std::string> words, std::string_view build, Console& con
 }  // namespace
 
 int run(int argc, char** argv, std::string_view build) {
+  use_language(language_of_environment());
   std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is seen as EPIPE, see Console::print
   Console console;
   try {
@@ -206,12 +211,12 @@ int run(int argc, char** argv, std::string_view build) {
   } catch (const std::bad_alloc&) {
     console.progress("");
     console.error(
-        "out of host memory; the recording needs more than this machine or its limits allow");
+        tr("out of host memory; the recording needs more than this machine or its limits allow"));
     return kEnvironment;
   } catch (const std::exception& exception) {
     console.progress("");
-    console.error(fmt::format("internal error: {}; please report it with the command line",
-                              exception.what()));
+    console.error(
+        trf("internal error: {}; please report it with the command line", exception.what()));
     return kEnvironment;
   }
 }
@@ -247,7 +252,7 @@ void add_options(std::vector<Option> options, std::string& out) {
   const bool has_arguments = std::ranges::any_of(options, &Option::is_argument);
   for (const bool arguments : {true, false}) {
     if (arguments && !has_arguments) continue;
-    out += arguments ? "\nArguments\n" : "\nOptions\n";
+    out += fmt::format("\n{}\n", arguments ? tr("Arguments") : tr("Options"));
     for (const Option& option : options) {
       if (option.is_argument() == arguments) add_row(left_side(option), option.help, width, out);
     }
@@ -263,7 +268,7 @@ void add_choices(const Choices& choices, std::string& out) {
 }
 
 void add_examples(const Manual& manual, std::string& out) {
-  out += "\nExamples\n";
+  out += fmt::format("\n{}\n", tr("Examples"));
   size_t width = 0;
   for (const Example& example : manual.examples) width = std::max(width, example.command.size());
   for (const Example& example : manual.examples)
@@ -274,24 +279,24 @@ void add_examples(const Manual& manual, std::string& out) {
 
 std::string program_help(std::span<const std::unique_ptr<Command>> commands) {
   std::string out =
-      "vram: GPU memory toolkit for deep learning\n\nUsage: vram COMMAND [OPTIONS] "
-      "...\n\nCommands\n";
+      fmt::format("vram: {}\n\n{}\n\n{}\n", tr("GPU memory toolkit for deep learning"),
+                  tr("Usage: vram COMMAND [OPTIONS] ..."), tr("Commands"));
   for (const auto& command : commands)
     add_row(command->manual().name, command->manual().summary, 10, out);
   out +=
-      "\n'vram demo' shows what it does, without a GPU. For your own program, run 'vram run "
-      "--record\nrun.vtrace -- python train.py', then 'vram report run.vtrace'.\n";
-  out +=
+      tr("\n'vram demo' shows what it does, without a GPU. For your own program, run 'vram run "
+         "--record\nrun.vtrace -- python train.py', then 'vram report run.vtrace'.\n");
+  out += tr(
       "'vram help COMMAND' explains a command, 'vram help WORD' what to use instead of other tools "
       "and\n"
-      "calls: nvidia-smi, empty_cache, autocast, 显存碎片. 'vram --version' prints the version.\n";
-  out += fmt::format("Exit codes: {}\n", kExitCodes);
+      "calls: nvidia-smi, empty_cache, autocast, 显存碎片. 'vram --version' prints the version.\n");
+  out += trf("Exit codes: {}\n", tr(kExitCodes));
   return out;
 }
 
 std::string command_help(Command& command) {
   const Manual& manual = command.manual();
-  std::string out = fmt::format("Usage: vram {} {}\n\n", manual.name, manual.usage);
+  std::string out = trf("Usage: vram {} {}\n\n", manual.name, manual.usage);
   add_paragraph(manual.details, out);
   add_options(command.options(), out);
   add_choices(manual.choices, out);

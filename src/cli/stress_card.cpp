@@ -1,5 +1,6 @@
 #include "cli/stress_card.hpp"
 
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "gpu/cuda/cuda_copies.hpp"
 #include "gpu/cuda/cuda_memory.hpp"
@@ -26,7 +27,7 @@ class SimulatedCard final : public StressCard {
       : gpu_({.devices = {{bytes, gpu::kUnlimited}}, .backing = true}),
         card_(gpu_, gpu_, 0, 1,
               [](gpu::Call, gpu::Status status) { return std::string(gpu::to_string(status)); }) {
-    device_.name = "simulated GPU";
+    device_.name = tr("simulated GPU");
     device_.uuid = fmt::format("simulated-{}", bytes);
     device_.is_simulated = true;
   }

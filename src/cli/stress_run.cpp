@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/file.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "cli/command.hpp"
@@ -213,23 +214,25 @@ Result<std::unique_ptr<StressCard>> open_card(const StressRequest& request,
 }  // namespace
 
 std::vector<Option> stress_options(StressRequest& request) {
-  return {
-      {"--stress", "TIME",
-       "test a GPU's memory for this time, such as 60s: patterns, random requests, speed",
-       value(request.length_ns, parse_length)},
-      {"--leave", "SIZE", "memory to leave free for others (2 % of the memory, at least 512 MiB)",
-       value(request.leave_bytes, parse_bytes)},
-      {"--seed", "N", "seed of the random patterns and requests",
-       value(request.seed, parse_number<>)},
-      {"--compare", "FILE", "compare with an earlier report of the same GPU (--json)",
-       file(&request.compare)},
-      {"--fail-above", "SHARE", "exit with code 1 if a value became worse by more than this (10%)",
-       value(request.limit, parse_share)},
-      {"--force", "", "test a GPU even if other processes use it", &request.force},
-      {"--device", "N", "--stress: this GPU, by its number in vram status",
-       value(request.device, parse_number<uint32_t>)},
-      {"--gpu", "SOURCE", "--stress: cuda, or sim[:SIZE], a simulated GPU in host memory (2GiB)",
-       with_choices(value(request.gpu, parse_gpu), {"cuda", "sim"})}};
+  return {{"--stress", "TIME",
+           tr("test a GPU's memory for this time, such as 60s: patterns, random requests, speed"),
+           value(request.length_ns, parse_length)},
+          {"--leave", "SIZE",
+           tr("memory to leave free for others (2 % of the memory, at least 512 MiB)"),
+           value(request.leave_bytes, parse_bytes)},
+          {"--seed", "N", tr("seed of the random patterns and requests"),
+           value(request.seed, parse_number<>)},
+          {"--compare", "FILE", tr("compare with an earlier report of the same GPU (--json)"),
+           file(&request.compare)},
+          {"--fail-above", "SHARE",
+           tr("exit with code 1 if a value became worse by more than this (10%)"),
+           value(request.limit, parse_share)},
+          {"--force", "", tr("test a GPU even if other processes use it"), &request.force},
+          {"--device", "N", tr("--stress: this GPU, by its number in vram status"),
+           value(request.device, parse_number<uint32_t>)},
+          {"--gpu", "SOURCE",
+           tr("--stress: cuda, or sim[:SIZE], a simulated GPU in host memory (2GiB)"),
+           with_choices(value(request.gpu, parse_gpu), {"cuda", "sim"})}};
 }
 
 bool is_of_no_test(const StressRequest& request) {

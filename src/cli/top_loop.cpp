@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/file.hpp"
+#include "base/language.hpp"
 #include "base/process_stat.hpp"
 #include "cli/live.hpp"
 #include "show/top/screen.hpp"
@@ -109,9 +110,8 @@ void TopLoop::signal_all(const show::top::Request& request) {
     if (const auto done = signal_process(process, request.signal); !done) {
       state_.show_message(done.error().message, Style::kBad);
     } else if (++sent == request.processes.size()) {
-      state_.show_message(
-          fmt::format("signal {} sent to {}", request.signal,
-                      sent == 1 ? std::to_string(process.pid) : fmt::format("{} processes", sent)));
+      state_.show_message(trf("signal {} sent to {}", request.signal,
+                              sent == 1 ? std::to_string(process.pid) : trf("{} processes", sent)));
     }
   }
   sampler_.sample_now();
@@ -135,12 +135,12 @@ bool TopLoop::execute(const show::top::Request& request) {
       return true;
     case RequestKind::kTrim:
       state_.show_message(trim_.start(shown_, request.processes)
-                              ? "asked; waiting for the answers"
-                              : "the last ones asked have not answered yet");
+                              ? tr("asked; waiting for the answers")
+                              : tr("the last ones asked have not answered yet"));
       return true;
     case RequestKind::kRelease:
       sampler_.release();
-      state_.show_message("released the drivers; they are opened again in 30 s");
+      state_.show_message(tr("released the drivers; they are opened again in 30 s"));
       return true;
   }
   return true;
@@ -180,13 +180,12 @@ std::vector<uint32_t> pids_of(const watch::Reclaimable& found,
 std::string summary_of(const std::vector<watch::TrimAnswer>& answers, size_t named) {
   const auto answered = static_cast<size_t>(
       std::ranges::count(answers, watch::TrimOutcome::kAnswered, &watch::TrimAnswer::outcome));
-  std::string text = fmt::format("{} came back from {} of {} asked",
-                                 format_bytes(watch::sum_of(answers)), answered, answers.size());
+  std::string text = trf("{} came back from {} of {} asked", format_bytes(watch::sum_of(answers)),
+                         answered, answers.size());
   if (answered < answers.size())
-    text += fmt::format("; the others said nothing in {}", format_duration_ns(kTimeoutNs));
+    text += trf("; the others said nothing in {}", format_duration_ns(kTimeoutNs));
   if (answers.size() < named)
-    text +=
-        fmt::format("; {} can't be asked: no status page (vram.Board())", named - answers.size());
+    text += trf("; {} can't be asked: no status page (vram.Board())", named - answers.size());
   return text;
 }
 
@@ -197,7 +196,7 @@ std::string trim_processes(const watch::Snapshot& snapshot,
   watch::TrimChoice choice;
   choice.pids = pids_of(found, processes);
   if (choice.pids.empty())
-    return "it can't be asked: it has no status page (vram.Board()), or is another user's";
+    return tr("it can't be asked: it has no status page (vram.Board()), or is another user's");
   const auto orders = watch::choose(found, choice);
   if (!orders) return orders.error().message;
   return summary_of(watch::request_trim(*orders, kTimeoutNs), processes.size());

@@ -38,6 +38,7 @@ constexpr auto kIds = std::to_array<std::string_view>({
     "driver.gpu_missing",
     "driver.gpu_fell_off",
     "driver.good",
+    "driver.formats",
     "permissions.nodes_missing",
     "permissions.uvm_missing",
     "permissions.nvidia_denied",

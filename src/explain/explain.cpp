@@ -1,6 +1,7 @@
 #include "explain/explain.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/growth/growth.hpp"
@@ -8,6 +9,9 @@
 #include "explain/moment/curve.hpp"
 #include "explain/moment/state.hpp"
 #include "explain/names/names.hpp"
+#include "explain/rest/marks.hpp"
+#include "explain/rest/pinned.hpp"
+#include "explain/rest/rest.hpp"
 #include "explain/site/scopes.hpp"
 #include "explain/steps/phases.hpp"
 #include "explain/steps/steps.hpp"
@@ -90,11 +94,11 @@ struct Stage {
   std::string_view name;
   double begin;
 };
-constexpr Stage kHistoryStage = {"lifetimes of blocks", 0};
-constexpr Stage kCurveStage = {"peaks", 0.22};
-constexpr Stage kStatesStage = {"holders", 0.3};
-constexpr Stage kStepsStage = {"steps", 0.36};
-constexpr Stage kWhatIfStage = {"replays with other settings", 0.45};
+constexpr Stage kHistoryStage = {tr_later("lifetimes of blocks"), 0};
+constexpr Stage kCurveStage = {tr_later("peaks"), 0.22};
+constexpr Stage kStatesStage = {tr_later("holders"), 0.3};
+constexpr Stage kStepsStage = {tr_later("steps"), 0.36};
+constexpr Stage kWhatIfStage = {tr_later("replays with other settings"), 0.45};
 
 DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace& device,
                             const ExplainOptions& options) {
@@ -103,7 +107,7 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
     if (!options.progress) return;
     const double before = static_cast<double>(device.first_event);
     const double own = stage.begin * static_cast<double>(device.event_count);
-    options.progress(stage.name, (before + own) / static_cast<double>(trace.events.size() + 1));
+    options.progress(tr(stage.name), (before + own) / static_cast<double>(trace.events.size() + 1));
   };
   const std::span<const trace::Event> events = trace.events_of(device);
   const EventClock clock(trace, device);
@@ -142,7 +146,10 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
   name_oom_steps(report);
   enter(kWhatIfStage);
   add_what_ifs(trace, device, baseline, report);
+  report.rest = find_rest(trace, device, clock, history.initial_reserved_bytes);
+  report.marks = find_marks(trace, device, report.steps, clock.origin_unix_ns());
   report.findings = find_findings(trace, device, report, find_patterns(sources, report, baseline));
+  if (auto pinned = find_pinned_host(trace, device)) report.findings.push_back(*std::move(pinned));
   return report;
 }
 
@@ -209,10 +216,12 @@ Result<> check_contents(const trace::Trace& trace) {
     return fail(Code::kBadInput, "{}: truncated at byte {}, without a complete part before it",
                 trace.origin.path, format_count(*trace.origin.truncated_at_byte));
   }
-  return fail(Code::kBadInput,
-              "{} has neither events nor segments of GPU memory: none was used, or recording (vram "
-              "run --record, torch.cuda.memory._record_memory_history()) began too late",
-              trace.origin.path);
+  return fail(
+      Code::kBadInput,
+      "{} has neither events nor segments of GPU memory: none was used, or recording (vram "
+      "run --record, torch.cuda.memory._record_memory_history()) began too late; `vram demo` "
+      "shows reports that need no GPU",
+      trace.origin.path);
 }
 
 Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options) {
@@ -239,7 +248,8 @@ std::optional<uint64_t> number_about(const trace::Trace& trace, std::string_view
 
 std::optional<uint64_t> memory_bytes_of(const trace::Trace& trace,
                                         const trace::DeviceTrace& device) {
-  return number_about(trace, fmt::format("device.{}.memory_bytes", device.ordinal));
+  const auto stated = number_about(trace, fmt::format("device.{}.memory_bytes", device.ordinal));
+  return stated ? stated : usable_bytes(trace, device);
 }
 
 }  // namespace vram::explain

@@ -1,3 +1,4 @@
+// size: the whole report, as plain values.
 // Report: the explanation of a trace as plain values, to be drawn (show/) or read by a program.
 // Sizes are bytes, times are nanoseconds: `time_ns` since the recording's first event, `_unix_ns`
 // on the wall clock. A recording without a clock has clock = kEventIndex, and its "times" are event
@@ -5,6 +6,7 @@
 #pragma once
 
 #include "replay/result.hpp"
+#include "trace/event.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -71,7 +73,17 @@ struct Holder {
   std::vector<Frame> stack;       // by stack only: innermost first
 };
 
-enum class Dimension { kStack, kUserFrame, kScope, kSize, kStream, kAge, kPool, kCategory };
+enum class Dimension {
+  kStack,
+  kUserFrame,
+  kScope,
+  kSize,
+  kStream,
+  kAge,
+  kPool,
+  kCategory,
+  kOperator
+};
 
 struct Breakdown {
   Dimension by = Dimension::kUserFrame;
@@ -275,6 +287,70 @@ struct Finding {
   std::optional<uint64_t> saves_reserved_bytes = {};
 };
 
+// What of the device's used memory a line of Rest is.
+enum class RestKind {
+  kAllocator,  // reserved by the recorded allocator
+  kDriver,     // the driver's own, for all processes
+  kOthers,     // other processes
+  kContext,    // this process's context, with what was loaded until the first sample
+  kLibrary,    // of a library, by its calls of the driver
+  kGrowth,     // measured around something, as the creation of a communicator
+  kGraphs,     // memory nodes of CUDA graphs
+  kPool,       // the default pool of cudaMallocAsync
+  kModules     // of this process, allocated by no call
+};
+
+struct RestItem {
+  RestKind kind = RestKind::kAllocator;
+  std::string name;
+  int64_t bytes = 0;
+  std::string basis;  // how it is known
+};
+
+// The device's used memory when a sample found most of it used: the items and the unnamed bytes add
+// up to it.
+struct Rest {
+  int64_t time_ns = 0;
+  uint64_t sample_count = 0;
+  std::optional<uint64_t> total_bytes;
+  uint64_t used_bytes = 0;  // with the driver's own
+  std::vector<RestItem> items;
+  int64_t unnamed_bytes = 0;  // below 0: items that were measured at other times exceed the whole
+  std::vector<std::string> not_observed;
+};
+
+// Collectives or copies of one kind, name and group.
+struct MarkTotal {
+  trace::MarkKind kind = trace::MarkKind::kOther;
+  std::string name;
+  std::string group;
+  uint64_t count = 0;
+  uint64_t bytes = 0;
+  int64_t duration_ns = 0;  // of the calls on the host
+  // In a steady step, medians; nothing without steps.
+  std::optional<uint64_t> step_count = {};
+  std::optional<uint64_t> step_bytes = {};
+  std::optional<int64_t> step_duration_ns = {};
+};
+
+// A collective or a copy of a step.
+struct MarkLine {
+  int64_t time_ns = 0;
+  size_t total = 0;  // its index in Marks::totals
+  uint64_t bytes = 0;
+  int64_t duration_ns = 0;
+  std::optional<uint64_t> step;  // index
+};
+
+inline constexpr size_t kMaxMarkLines = 10'000;
+inline constexpr size_t kMaxMarkTotals = 256;
+
+struct Marks {
+  std::vector<MarkTotal> totals;  // most bytes first, the first kMaxMarkTotals
+  uint64_t count = 0;             // of all marks
+  std::vector<MarkLine> lines;    // of these totals, the first kMaxMarkLines
+};
+
 struct DeviceReport {
   uint32_t ordinal = 0;
   bool is_host = false;
@@ -303,6 +379,8 @@ struct DeviceReport {
   std::optional<WhatIfs> what_if;  // if it ran out of memory, or with much waste
   Verdict verdict;
   std::vector<Finding> findings;
+  std::optional<Rest> rest;  // if the recording has samples of the device
+  Marks marks;               // of the device, and those of none
 };
 
 struct NoteLine {

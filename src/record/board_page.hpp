@@ -24,7 +24,7 @@ namespace vram::record {
 
 inline constexpr size_t kBoardPageBytes = 4096;
 inline constexpr uint64_t kBoardMagic = 0x3144524F424D5256;  // "VRMBORD1"
-inline constexpr uint32_t kBoardVersion = 1;
+inline constexpr uint32_t kBoardVersion = 2;
 inline constexpr size_t kBoardDevices = 16;
 inline constexpr size_t kScopeBytes = 64;
 inline constexpr uint64_t kBoardUnknown = UINT64_MAX;  // of any figure: unknown is not zero
@@ -44,6 +44,11 @@ struct BoardDevice {
   uint64_t reserved_bytes = kBoardUnknown;
   uint64_t peak_bytes = kBoardUnknown;    // of allocated_bytes, as the process counts it
   uint64_t cached_bytes = kBoardUnknown;  // what a trim would release
+  // Since the process started, with the meanings of torch.cuda.memory_stats().
+  uint64_t num_alloc_retries = kBoardUnknown;
+  uint64_t num_ooms = kBoardUnknown;
+  uint64_t num_device_alloc = kBoardUnknown;
+  uint64_t num_device_free = kBoardUnknown;
 };
 
 struct BoardFigures {
@@ -87,7 +92,7 @@ struct BoardPage {
   char command[216] = {};  // /proc/self/cmdline with spaces, truncated
   uint64_t sequence = 0;
   BoardFigures figures;
-  char unused_figures[2072] = {};  // for figures to come
+  char unused_figures[1560] = {};  // for figures to come
   BoardRequest request;            // to release memory
   BoardRequest recording;          // to record
   uint64_t records = 0;            // 1: a flight recorder answers requests to record

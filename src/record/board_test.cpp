@@ -42,7 +42,7 @@ class BoardTest : public testing::Test {
 
 // Each figure is made of the same number: a reading of two postings would show two.
 BoardPosting posting_of(uint64_t number, std::array<BoardDevice, kBoardDevices>& devices) {
-  devices.fill({number, number, number, number, number});
+  devices.fill({number, number, number, number, number, number, number, number, number});
   return {.step = number, .step_ns = number, .scope = "work", .devices = devices};
 }
 
@@ -51,7 +51,9 @@ bool is_whole(const BoardFigures& figures) {
   for (const BoardDevice& device : figures.devices) {
     is_same &= device.device == figures.step && device.allocated_bytes == figures.step &&
                device.reserved_bytes == figures.step && device.peak_bytes == figures.step &&
-               device.cached_bytes == figures.step;
+               device.cached_bytes == figures.step && device.num_alloc_retries == figures.step &&
+               device.num_ooms == figures.step && device.num_device_alloc == figures.step &&
+               device.num_device_free == figures.step;
   }
   return is_same;
 }
@@ -59,7 +61,7 @@ bool is_whole(const BoardFigures& figures) {
 TEST_F(BoardTest, WhatIsPostedIsRead) {
   Board board = Board::open(folder_).value();
   EXPECT_FALSE(read_own().figures.has_value());
-  const std::array devices{BoardDevice{1, 100, 200, 150, 90}};
+  const std::array devices{BoardDevice{1, 100, 200, 150, 90, 2, 1}};
   EXPECT_TRUE(board.post({.step = 7, .step_ns = 1000, .scope = "forward", .devices = devices}));
   const BoardReading reading = read_own();
   EXPECT_EQ(reading.state, OwnerState::kAlive);
@@ -71,6 +73,8 @@ TEST_F(BoardTest, WhatIsPostedIsRead) {
   EXPECT_STREQ(figures.scope, "forward");
   ASSERT_EQ(figures.device_count, 1u);
   EXPECT_EQ(figures.devices[0].cached_bytes, 90u);
+  EXPECT_EQ(figures.devices[0].num_ooms, 1u);
+  EXPECT_EQ(figures.devices[0].num_device_alloc, kBoardUnknown);
   EXPECT_GT(figures.posted_ns, 0u);
   EXPECT_THAT(list_board(folder_), testing::ElementsAre(getpid()));
 }

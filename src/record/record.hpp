@@ -42,7 +42,14 @@ enum class Op : uint8_t {
   kScopeBegin,  // text
   kScopeEnd,    // text
   kStep,        // address is the step's number
+  kFigure,      // text is its name, address its value
+  // Ends now. text is its name, scope its group's text, size_bytes its bytes, address its duration
+  // in ns, stream its trace::MarkKind.
+  kMark,
 };
+
+// Of figures and marks of no device.
+inline constexpr uint16_t kNoDevice = 0xffff;
 
 struct Record {
   uint64_t sequence = 0;  // the order of all records of the process

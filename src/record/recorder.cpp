@@ -9,6 +9,7 @@
 #include "record/stacks/python_stack.hpp"
 #include "record/threads.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -337,9 +338,10 @@ void Recorder::scope_end() {
   if (name != 0) emit({.text = name, .op = Op::kScopeEnd});
 }
 
-void Recorder::step() {
+uint64_t Recorder::step() {
   const uint64_t number = state().step.fetch_add(1, std::memory_order_relaxed);
   emit({.address = number, .op = Op::kStep});
+  return number;
 }
 
 void Recorder::state_time(int64_t time_ns) {
@@ -355,6 +357,23 @@ void Recorder::name(uint16_t device, uint64_t address, uint64_t size_bytes, std:
         .text = stores().texts.intern(name),
         .device = device,
         .op = Op::kName});
+}
+
+void Recorder::figure(uint16_t device, std::string_view name, uint64_t value) {
+  if (!is_on()) return;
+  emit(
+      {.address = value, .text = stores().texts.intern(name), .device = device, .op = Op::kFigure});
+}
+
+void Recorder::mark(const Mark& mark) {
+  if (!is_on() || state().phase.load(std::memory_order_acquire) == Phase::kAsleep) return;
+  emit({.address = static_cast<uint64_t>(std::max<int64_t>(mark.duration_ns, 0)),
+        .size_bytes = mark.size_bytes,
+        .stream = static_cast<uint64_t>(mark.kind),
+        .scope = stores().texts.intern(mark.group),
+        .text = stores().texts.intern(mark.name),
+        .device = mark.device,
+        .op = Op::kMark});
 }
 
 // What a recording knows of itself is at the beginning of its children's, too.

@@ -22,6 +22,7 @@
 #include "record/process.hpp"
 #include "record/record.hpp"
 #include "record/stores.hpp"
+#include "trace/event.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -49,6 +50,15 @@ struct RecorderOptions {
   // A flight recorder, which retains the last steps and writes files on request. Not lazy.
   std::optional<FlightOptions> flight = {};
   FlightPage page = {};
+};
+
+struct Mark {
+  trace::MarkKind kind = trace::MarkKind::kOther;
+  uint16_t device = kNoDevice;
+  std::string_view name;
+  std::string_view group;
+  uint64_t size_bytes = 0;
+  int64_t duration_ns = 0;
 };
 
 struct RecorderCounts {
@@ -109,13 +119,18 @@ class Recorder {
 
   static void scope_begin(std::string_view name);
   static void scope_end();
-  // A step of the program begins; they are counted from 0.
-  static void step();
+  // A step of the program begins; they are counted from 0. Returns its number.
+  static uint64_t step();
   // Until the recording stops, records have the time that was stated last (Unix time, not 0) and
   // not the clock's.
   static void state_time(int64_t time_ns);
   static void name(uint16_t device, uint64_t address, uint64_t size_bytes, std::string_view name,
                    std::string_view category);
+  // A figure of a device that was read now; it holds until the next of that name.
+  static void figure(uint16_t device, std::string_view name, uint64_t value);
+  // Something that moved memory and ends now. It does not begin a lazy recording, since the memory
+  // may be that of the host.
+  static void mark(const Mark& mark);
   static void about(std::string_view key, std::string_view value) {
     record_fact({Fact::Kind::kAbout, std::string(key), std::string(value)});
   }

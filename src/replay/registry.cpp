@@ -1,5 +1,6 @@
 #include "replay/registry.hpp"
 
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "replay/peers/cuda_async.hpp"
 #include "replay/peers/cupy.hpp"
@@ -33,69 +34,74 @@ Result<> check_no_settings(Settings settings) {
 std::span<const Peer> peers() {
   static const std::array kPeers{
       Peer{.name = "torch",
-           .summary = "PyTorch's caching allocator; expandable_segments=True for its other mode",
+           .summary =
+               tr_later("PyTorch's caching allocator; expandable_segments=True for its other mode"),
            .is_model = false,
-           .model_note = "recordings of an H200, call by call",
+           .model_note = tr_later("recordings of an H200, call by call"),
            .keys = torch_keys(),
            .check = check<parse_torch_settings>,
            .make = make_torch,
            .needs_capacity = nullptr,
            .has_memory_fraction = true},
       Peer{.name = "vram",
-           .summary = "vram's own pool: vram run --pool, or vram.enable() in the program",
+           .summary = tr_later("vram's own pool: vram run --pool, or vram.enable() in the program"),
            .is_model = false,
-           .model_note = "it is the same code",
+           .model_note = tr_later("it is the same code"),
            .keys = vram_keys(),
            .check = check<parse_vram_settings>,
            .make = make_vram},
       Peer{.name = "cuda_async",
-           .summary =
-               "the driver's stream-ordered pool, used as by PyTorch's cudaMallocAsync backend",
+           .summary = tr_later(
+               "the driver's stream-ordered pool, used as by PyTorch's cudaMallocAsync backend"),
            .is_model = true,
-           .model_note = "CUDA 13 on an H200 that keeps up: reserved peaks of nine programs within "
-                         "1.4 %, three of them equal",
+           .model_note =
+               tr_later("CUDA 13 on an H200 that keeps up: reserved peaks of nine programs within "
+                        "1.4 %, three of them equal"),
            .keys = {},
            .check = check_no_settings,
            .make = make_cuda_async},
       Peer{.name = "cupy",
-           .summary = "CuPy's default memory pool",
+           .summary = tr_later("CuPy's default memory pool"),
            .is_model = true,
-           .model_note = "CuPy 14.2 on an H200: reserved peaks of seven programs within 0.8 %, "
-                         "three of them equal",
+           .model_note =
+               tr_later("CuPy 14.2 on an H200: reserved peaks of seven programs within 0.8 %, "
+                        "three of them equal"),
            .keys = cupy_keys(),
            .check = check<parse_cupy_settings>,
            .make = make_cupy},
-      Peer{
-          .name = "rmm_pool",
-          .summary =
-              "RAPIDS RMM's pool_memory_resource; initially empty, unless initial_pool_size is set",
-          .is_model = true,
-          .model_note =
-              "RMM 26.10 on an H200: reserved peaks and segments of seven programs, all equal",
-          .keys = rmm_pool_keys(),
-          .check = check<parse_rmm_pool_settings>,
-          .make = make_rmm_pool},
-      Peer{.name = "tf_bfc",
-           .summary = "TensorFlow's and JAX's BFC allocator, which grows as needed; "
-                      "allow_growth=False reserves the whole capacity at the start",
+      Peer{.name = "rmm_pool",
+           .summary = tr_later("RAPIDS RMM's pool_memory_resource; initially empty, unless "
+                               "initial_pool_size is set"),
            .is_model = true,
-           .model_note = "JAX 0.11 on an H200: reserved peaks of four programs, three equal, one "
-                         "twice as large",
+           .model_note = tr_later(
+               "RMM 26.10 on an H200: reserved peaks and segments of seven programs, all equal"),
+           .keys = rmm_pool_keys(),
+           .check = check<parse_rmm_pool_settings>,
+           .make = make_rmm_pool},
+      Peer{.name = "tf_bfc",
+           .summary = tr_later("TensorFlow's and JAX's BFC allocator, which grows as needed; "
+                               "allow_growth=False reserves the whole capacity at the start"),
+           .is_model = true,
+           .model_note =
+               tr_later("JAX 0.11 on an H200: reserved peaks of four programs, three equal, one "
+                        "twice as large"),
            .keys = tf_bfc_keys(),
            .check = check<parse_tf_bfc_settings>,
            .make = make_tf_bfc,
            .needs_capacity = tf_bfc_needs_capacity},
       Peer{.name = "paddle",
-           .summary = "PaddlePaddle's auto_growth allocator",
+           .summary = tr_later("PaddlePaddle's auto_growth allocator"),
            .is_model = true,
-           .model_note = "the published source; not compared with a running PaddlePaddle",
+           .model_note = tr_later("the published source; not compared with a running PaddlePaddle"),
            .keys = paddle_keys(),
            .check = check<parse_paddle_settings>,
            .make = make_paddle},
       Peer{.name = "gmlake",
-           .summary = "GMLake: PyTorch's allocator, which joins free blocks with virtual memory",
+           .summary =
+               tr_later("GMLake: PyTorch's allocator, which joins free blocks with virtual memory"),
            .is_model = true,
-           .model_note = "the published algorithm; the original can't run on today's PyTorch",
+           .model_note =
+               tr_later("the published algorithm; the original can't run on today's PyTorch"),
            .keys = gmlake_keys(),
            .check = check<parse_gmlake_settings>,
            .make = make_gmlake},

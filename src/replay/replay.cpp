@@ -1,5 +1,6 @@
 #include "replay/replay.hpp"
 
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "replay/capacity.hpp"
 #include "replay/peers/torch_options.hpp"
@@ -123,9 +124,9 @@ Result<AllocatorSpec> parse_spec(std::string_view text) {
 std::vector<std::pair<std::string, std::string>> known_allocators() {
   std::vector<std::pair<std::string, std::string>> list;
   for (const Peer& peer : peers()) {
-    list.emplace_back(peer.name, peer.summary);
+    list.emplace_back(peer.name, tr(peer.summary));
     if (peer.name == "torch") {
-      list.emplace_back(kExpandableSpec, "PyTorch's with expandable segments");
+      list.emplace_back(kExpandableSpec, tr("PyTorch's with expandable segments"));
     }
   }
   return list;

@@ -1,4 +1,5 @@
 // The functions of report.h: arguments checked, results and exceptions turned into a status.
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "explain/moment/state.hpp"
 #include "reports/recording.hpp"
@@ -121,6 +122,9 @@ vram_report_status vram_report_open(const char* path, const vram_report_options*
       }
       if (options->max_bytes != 0) opening.max_decompressed_bytes = options->max_bytes;
     }
+    // Findings and errors are texts for people.
+    static const bool kIsTranslated = vram::use_language(vram::language_of_environment());
+    static_cast<void>(kIsTranslated);
     auto recording = vram::reports::open_recording(path, opening);
     if (!recording) return refuse(status_of(recording.error().code), recording.error().message);
     *report = std::make_unique<vram_report>(*std::move(recording)).release();

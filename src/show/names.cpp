@@ -1,6 +1,9 @@
 #include "show/names.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
+#include "base/text.hpp"
+#include "explain/moment/breakdown.hpp"
 
 #include <fmt/format.h>
 
@@ -35,6 +38,8 @@ std::string_view identifier(Dimension dimension) {
       return "pool";
     case Dimension::kCategory:
       return "category";
+    case Dimension::kOperator:
+      return "operator";
   }
   return "unknown";
 }
@@ -77,6 +82,31 @@ std::string_view identifier(LeakVerdict verdict) {
       return "too_few_steps";
     case LeakVerdict::kMostlyKept:
       return "mostly_kept";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(explain::RestKind kind) {
+  using explain::RestKind;
+  switch (kind) {
+    case RestKind::kAllocator:
+      return "allocator";
+    case RestKind::kDriver:
+      return "driver";
+    case RestKind::kOthers:
+      return "other_processes";
+    case RestKind::kContext:
+      return "context";
+    case RestKind::kLibrary:
+      return "library";
+    case RestKind::kGrowth:
+      return "growth";
+    case RestKind::kGraphs:
+      return "graph_nodes";
+    case RestKind::kPool:
+      return "default_pool";
+    case RestKind::kModules:
+      return "modules";
   }
   return "unknown";
 }
@@ -174,17 +204,17 @@ std::string_view identifier(Clock clock) { return clock == Clock::kTime ? "time"
 std::string_view phrase(Confidence confidence) {
   switch (confidence) {
     case Confidence::kExact:
-      return "end state reproduced exactly";
+      return tr("end state reproduced exactly");
     case Confidence::kContradiction:
-      return "segments contradict the trace";
+      return tr("segments contradict the trace");
     case Confidence::kOverflow:
-      return "ring overflowed: the first part is missing";
+      return tr("ring overflowed: the first part is missing");
     case Confidence::kTruncated:
-      return "file truncated: the last part is missing";
+      return tr("file truncated: the last part is missing");
     case Confidence::kUnchecked:
-      return "not checked";
+      return tr("not checked");
     case Confidence::kConsistent:
-      return "recorded from the beginning, and no event contradicts another";
+      return tr("recorded from the beginning, and no event contradicts another");
   }
   return "";
 }
@@ -192,33 +222,48 @@ std::string_view phrase(Confidence confidence) {
 std::string_view phrase(Dimension dimension) {
   switch (dimension) {
     case Dimension::kStack:
-      return "by stack";
+      return tr("by stack");
     case Dimension::kUserFrame:
-      return "by line of your code";
+      return tr("by line of your code");
     case Dimension::kScope:
-      return "by scope";
+      return tr("by scope");
     case Dimension::kSize:
-      return "by size";
+      return tr("by size");
     case Dimension::kStream:
-      return "by stream";
+      return tr("by stream");
     case Dimension::kAge:
-      return "by age";
+      return tr("by age");
     case Dimension::kPool:
-      return "by pool";
+      return tr("by pool");
     case Dimension::kCategory:
-      return "by category";
+      return tr("by category");
+    case Dimension::kOperator:
+      return tr("by operator");
   }
   return "";
 }
 
+std::string holder_text(Dimension by, std::string_view name) {
+  constexpr std::string_view kBlocks = " blocks";
+  const bool is_size =
+      name.ends_with(kBlocks) && (by == Dimension::kSize || by == Dimension::kUserFrame);
+  if (is_size && is_translated())
+    return trf("{} blocks", printable(name.substr(0, name.size() - kBlocks.size())));
+  const bool is_ours = by == Dimension::kAge || by == Dimension::kPool ||
+                       by == Dimension::kCategory || by == Dimension::kStream ||
+                       name == explain::kBeforeName || name == explain::kNoStackName ||
+                       name == explain::kNoScopeName;
+  return is_ours ? std::string(tr(name)) : printable(name);
+}
+
 std::string device_name(const explain::DeviceReport& device) {
-  if (device.is_host) return "pinned host memory";
+  if (device.is_host) return tr("pinned host memory");
   return fmt::format("GPU {}", device.ordinal);
 }
 
 std::string time_text(Clock clock, int64_t time_ns) {
   if (clock == Clock::kTime) return time_ns == 0 ? "0 s" : format_duration_ns(time_ns);
-  return "event " + format_count(static_cast<uint64_t>(std::max<int64_t>(time_ns, 0)));
+  return tr("event ") + format_count(static_cast<uint64_t>(std::max<int64_t>(time_ns, 0)));
 }
 
 std::optional<size_t> step_of(const explain::Steps& steps, int64_t moment) {
@@ -232,9 +277,9 @@ std::optional<size_t> step_of(const explain::Steps& steps, int64_t moment) {
 }
 
 std::string when(Clock clock, const explain::DeviceReport& device, const explain::Moment& moment) {
-  const std::string text = "at " + time_text(clock, moment.time_ns);
+  const std::string text = tr("at ") + time_text(clock, moment.time_ns);
   const std::optional<size_t> step = step_of(device.steps, moment.event);
-  return step ? fmt::format("{} in step {}", text, *step) : text;
+  return step ? trf("{} in step {}", text, *step) : text;
 }
 
 }  // namespace vram::show

@@ -19,12 +19,17 @@ namespace vram::show {
 [[nodiscard]] std::string_view identifier(explain::FindingKind kind);
 [[nodiscard]] std::string_view identifier(explain::Confidence confidence);
 [[nodiscard]] std::string_view identifier(explain::Clock clock);
+[[nodiscard]] std::string_view identifier(explain::RestKind kind);
 [[nodiscard]] std::string_view identifier(explain::RankMeasure measure);
 
 // "end state reproduced exactly", ...
 [[nodiscard]] std::string_view phrase(explain::Confidence confidence);
 // "by line of your code", ...
 [[nodiscard]] std::string_view phrase(explain::Dimension dimension);
+
+// A holder's name as people read it: the names that explain/ gives to what has no place, and those
+// of size classes, ages, pools and categories, in the language of the user.
+[[nodiscard]] std::string holder_text(explain::Dimension by, std::string_view name);
 
 // "GPU 0", "pinned host memory"
 [[nodiscard]] std::string device_name(const explain::DeviceReport& device);

@@ -163,7 +163,9 @@ class Filler {
         lane.finish() != Status::kOk) {
       return false;
     }
-    return are_good(words, std::span(expected_).first(words.size()), chunk.address);
+    const uint64_t bad_before = ledger_.count();
+    note_bad_words(words, chunk);
+    return ledger_.count() == bad_before;
   }
 
   [[nodiscard]] bool read_back(uint64_t stride) {
@@ -195,6 +197,13 @@ class Filler {
         copies_.copy_out(ordinal_, lane.stream(), words.data(), chunk.address, chunk.bytes);
     if (status == Status::kOk) status = lane.finish();
     if (status != Status::kOk) return status;
+    note_bad_words(words, chunk);
+    covered_[index] = 1;
+    compared_bytes_ += chunk.bytes;
+    return status;
+  }
+
+  void note_bad_words(std::span<const uint64_t> words, const Chunk& chunk) {
     const std::span expected =
         expected_.empty() ? std::span<uint64_t>() : std::span(expected_).first(words.size());
     find_bad_words(words, expected, chunk.address, [&](uint64_t at, uint64_t wanted) {
@@ -206,9 +215,6 @@ class Filler {
                    .expected = wanted,
                    .found = words[at]});
     });
-    covered_[index] = 1;
-    compared_bytes_ += chunk.bytes;
-    return status;
   }
 
   [[nodiscard]] bool for_each(bool is_backward, const ChunkWork& work) {

@@ -125,6 +125,15 @@ TEST_F(FillTest, ABitThatFlipsOnceIsFoundOnce) {
   EXPECT_EQ(report.passes.front().bad_words, 1u);
 }
 
+TEST_F(FillTest, ABitThatFlipsInTheChunkThatIsCopiedIsFound) {
+  // The first pattern takes ten writes; the next one begins with the chunk that is copied.
+  gpu_.flip({.handle_number = 1, .offset_bytes = 4096, .bit = 0}, 11);
+  const FillReport report = fill();
+  ASSERT_EQ(bad_.count, 1u);
+  EXPECT_EQ(bad_.first.front().pattern, to_string(kPatterns[1]));
+  EXPECT_EQ(report.passes[1].bad_words, 1u);
+}
+
 TEST_F(FillTest, AnAddressLineThatSticksIsFoundByAddresses) {
   gpu_.stick_address_line(5, 64 * kKiB);
   (void)fill(3'000'000);

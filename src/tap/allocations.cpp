@@ -178,10 +178,10 @@ Device device_of_block(DevicePointer address, Stream stream) {
   return type != kMemoryTypeHost && device >= 0 ? device : kHost;
 }
 
-Device device_of_handle(Handle handle) {
+Device device_of_handle(Handle handle, Device unknown) {
   const auto get = handle_properties.get();
   MemoryProperties properties{};
-  if (get == nullptr || get(&properties, handle) != kSuccess) return current_device();
+  if (get == nullptr || get(&properties, handle) != kSuccess) return unknown;
   return properties.location_type == kLocationDevice ? properties.location : kHost;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tap/cuda.hpp"
+#include "tap/owners.hpp"
 
 namespace vram::tap {
 
@@ -11,6 +12,7 @@ struct Allocation {
   DevicePointer address = 0;
   size_t bytes = 0;
   Device device = 0;  // kHost: known, but not recorded
+  Owner owner = kNoOwner;
 };
 
 // In place of what began there: it went unseen.
@@ -32,7 +34,7 @@ inline constexpr Device kHost = -1;  // memory of the host: not recorded
 [[nodiscard]] Device device_of_stream(Stream stream);
 // The device of a block that a pool allocated in the stream.
 [[nodiscard]] Device device_of_block(DevicePointer address, Stream stream);
-// Of what cuMemMap maps.
-[[nodiscard]] Device device_of_handle(Handle handle);
+// Of what cuMemMap maps; `unknown` if the driver does not say, as of multicast objects.
+[[nodiscard]] Device device_of_handle(Handle handle, Device unknown);
 
 }  // namespace vram::tap

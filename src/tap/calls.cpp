@@ -1,13 +1,16 @@
+// size: one stand-in for each function of the driver, and the table of them.
 // The stand-ins. What the driver did is recorded once for each call of the program's.
 #include "tap/calls.hpp"
 
 #include "tap/allocations.hpp"
 #include "tap/cuda.hpp"
+#include "tap/owners.hpp"
 #include "tap/recorder.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 namespace vram::tap {
@@ -22,16 +25,25 @@ std::array<std::atomic<void*>, kTargets> targets{};
 
 // Of the call that begins; nullptr: one by name.
 thread_local void* found_target = nullptr;
+thread_local const void* found_caller = nullptr;  // who called it
 thread_local bool is_watching = false;
+
+// A stand-in's name, and where it is called from if it was called by name.
+struct Site {
+  const char* name;
+  const void* caller;
+};
+#define VRAM_SITE (Site{__func__, __builtin_return_address(0)})
 
 // One call of the program's. What the driver, or another library that is preloaded, calls to serve
 // it is a part of it, and not recorded again.
 class Watch {
  public:
-  Watch()
+  explicit Watch(const Site& site)
       : target_(std::exchange(found_target, nullptr)),
+        caller_(target_ != nullptr ? found_caller : site.caller),
         is_outermost_(!is_watching),
-        is_on_(is_outermost_ && is_wanted()) {
+        wanted_(is_outermost_ ? what_is_wanted() : Wanted::kNothing) {
     is_watching = true;
   }
   Watch(const Watch&) = delete;
@@ -40,13 +52,16 @@ class Watch {
     if (is_outermost_) is_watching = false;
   }
   [[nodiscard]] bool is_outermost() const { return is_outermost_; }
-  [[nodiscard]] bool is_on() const { return is_on_; }
+  [[nodiscard]] bool is_on() const { return wanted_ == Wanted::kEvents; }
+  [[nodiscard]] bool is_summing() const { return wanted_ == Wanted::kSums; }
   [[nodiscard]] void* target() const { return target_; }
+  [[nodiscard]] const void* caller() const { return caller_; }
 
  private:
   void* target_;
+  const void* caller_;
   bool is_outermost_;
-  bool is_on_;
+  Wanted wanted_;
 };
 
 // A program that is linked to the driver has not looked for the function.
@@ -81,12 +96,30 @@ void record_given(Device device, DevicePointer address, size_t bytes, Stream str
   write_event(Kind::kAlloc, device, address, bytes, stream, stack);
 }
 
+// Memory that an allocator does not report, or that it reports itself: summed by who called.
+template <typename GetDevice>
+void sum_up(const Watch& watch, GetDevice device_of, DevicePointer address, size_t bytes) {
+  if (!watch.is_summing()) return;
+  const Device device = device_of();
+  if (device == kHost) return;
+  const Owner owner = owner_of(watch.caller());
+  add_allocation({address, bytes, device, owner});
+  add_to_owner(owner, device, static_cast<int64_t>(bytes));
+}
+
+uint64_t now_ns() {
+  timespec now{};
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
 // Of the current context's device.
 template <auto* kNamed, typename... Rest>
-Result alloc(const char* name, DevicePointer* address, size_t bytes, Rest... rest) {
-  const Watch watch;
+Result alloc(const Site& site, DevicePointer* address, size_t bytes, Rest... rest) {
+  const Watch watch(site);
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
-  const Result result = call<kNamed>(watch.target(), name, address, bytes, rest...);
+  const Result result = call<kNamed>(watch.target(), site.name, address, bytes, rest...);
+  if (result == kSuccess) sum_up(watch, current_device, *address, bytes);
   if (!watch.is_on()) return result;
   if (result == kOutOfMemory) write_event(Kind::kOom, current_device(), 0, bytes, nullptr, stack);
   if (result == kSuccess) record_given(current_device(), *address, bytes, nullptr, stack);
@@ -95,11 +128,11 @@ Result alloc(const char* name, DevicePointer* address, size_t bytes, Rest... res
 
 // From a pool, on the pool's device.
 template <auto* kNamed, typename... Rest>
-Result alloc_in(Stream stream, const char* name, DevicePointer* address, size_t bytes,
+Result alloc_in(Stream stream, const Site& site, DevicePointer* address, size_t bytes,
                 Rest... rest) {
-  const Watch watch;
+  const Watch watch(site);
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
-  const Result result = call<kNamed>(watch.target(), name, address, bytes, rest...);
+  const Result result = call<kNamed>(watch.target(), site.name, address, bytes, rest...);
   if (!watch.is_on()) return result;
   if (result == kOutOfMemory)
     write_event(Kind::kOom, device_of_stream(stream), 0, bytes, stream, stack);
@@ -110,15 +143,29 @@ Result alloc_in(Stream stream, const char* name, DevicePointer* address, size_t 
 
 // Said before: afterwards another thread may have the address.
 template <auto* kNamed, typename... Rest>
-Result free(const char* name, DevicePointer address, Stream stream, Rest... rest) {
-  const Watch watch;
+Result free(const Site& site, DevicePointer address, Stream stream, Rest... rest) {
+  const Watch watch(site);
   Allocation gone;
-  if (watch.is_outermost() && take_allocation(address, &gone) && watch.is_on() &&
-      gone.device != kHost) {
+  const bool is_known = watch.is_outermost() && take_allocation(address, &gone);
+  if (is_known) add_to_owner(gone.owner, gone.device, -static_cast<int64_t>(gone.bytes));
+  if (is_known && watch.is_on() && gone.device != kHost) {
     write_event(Kind::kFree, gone.device, address, 0, stream, 0);
     write_event(Kind::kSegmentFree, gone.device, address, 0, stream, 0);
   }
-  return call<kNamed>(watch.target(), name, address, rest...);
+  return call<kNamed>(watch.target(), site.name, address, rest...);
+}
+
+constexpr size_t kMinCopyBytes = size_t{1} << 20;  // smaller ones are not recorded
+
+template <auto* kNamed, typename... Arguments>
+Result copy(const Site& site, bool is_to_device, size_t bytes, Arguments... arguments) {
+  const Watch watch(site);
+  const bool is_recorded = bytes >= kMinCopyBytes && (watch.is_on() || watch.is_summing());
+  const uint64_t began_ns = is_recorded ? now_ns() : 0;
+  const Result result = call<kNamed>(watch.target(), site.name, arguments...);
+  if (is_recorded && result == kSuccess)
+    write_copy(is_to_device, current_device(), bytes, now_ns() - began_ns);
+  return result;
 }
 
 // cuGetProcAddress, old or new. The driver is asked again for the form that is known here: where a
@@ -152,32 +199,33 @@ extern "C" {
 // Not inlined: each has kTargets callers here, and the library is in every process.
 
 [[gnu::noinline]] Result cuMemAlloc_v2(DevicePointer* address, size_t bytes) {
-  return alloc<&cuMemAlloc_v2>(__func__, address, bytes);
+  return alloc<&cuMemAlloc_v2>(VRAM_SITE, address, bytes);
 }
 [[gnu::noinline]] Result cuMemAllocManaged(DevicePointer* address, size_t bytes, unsigned flags) {
-  return alloc<&cuMemAllocManaged>(__func__, address, bytes, flags);
+  return alloc<&cuMemAllocManaged>(VRAM_SITE, address, bytes, flags);
 }
 [[gnu::noinline]] Result cuMemAllocAsync(DevicePointer* address, size_t bytes, Stream stream) {
-  return alloc_in<&cuMemAllocAsync>(stream, __func__, address, bytes, stream);
+  return alloc_in<&cuMemAllocAsync>(stream, VRAM_SITE, address, bytes, stream);
 }
 [[gnu::noinline]] Result cuMemAllocAsync_ptsz(DevicePointer* address, size_t bytes, Stream stream) {
-  return alloc_in<&cuMemAllocAsync_ptsz>(stream, __func__, address, bytes, stream);
+  return alloc_in<&cuMemAllocAsync_ptsz>(stream, VRAM_SITE, address, bytes, stream);
 }
 [[gnu::noinline]] Result cuMemAllocFromPoolAsync(DevicePointer* address, size_t bytes, void* pool,
                                                  Stream stream) {
-  return alloc_in<&cuMemAllocFromPoolAsync>(stream, __func__, address, bytes, pool, stream);
+  return alloc_in<&cuMemAllocFromPoolAsync>(stream, VRAM_SITE, address, bytes, pool, stream);
 }
 [[gnu::noinline]] Result cuMemAllocFromPoolAsync_ptsz(DevicePointer* address, size_t bytes,
                                                       void* pool, Stream stream) {
-  return alloc_in<&cuMemAllocFromPoolAsync_ptsz>(stream, __func__, address, bytes, pool, stream);
+  return alloc_in<&cuMemAllocFromPoolAsync_ptsz>(stream, VRAM_SITE, address, bytes, pool, stream);
 }
 
 [[gnu::noinline]] Result cuMemAllocPitch_v2(DevicePointer* address, size_t* pitch, size_t width,
                                             size_t height, unsigned element) {
-  const Watch watch;
+  const Watch watch(VRAM_SITE);
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
   const Result result =
       call<&cuMemAllocPitch_v2>(watch.target(), __func__, address, pitch, width, height, element);
+  if (result == kSuccess) sum_up(watch, current_device, *address, *pitch * height);
   if (!watch.is_on()) return result;
   if (result == kOutOfMemory)
     write_event(Kind::kOom, current_device(), 0, width * height, nullptr, stack);
@@ -186,23 +234,25 @@ extern "C" {
 }
 
 [[gnu::noinline]] Result cuMemFree_v2(DevicePointer address) {
-  return free<&cuMemFree_v2>(__func__, address, nullptr);
+  return free<&cuMemFree_v2>(VRAM_SITE, address, nullptr);
 }
 [[gnu::noinline]] Result cuMemFreeAsync(DevicePointer address, Stream stream) {
-  return free<&cuMemFreeAsync>(__func__, address, stream, stream);
+  return free<&cuMemFreeAsync>(VRAM_SITE, address, stream, stream);
 }
 [[gnu::noinline]] Result cuMemFreeAsync_ptsz(DevicePointer address, Stream stream) {
-  return free<&cuMemFreeAsync_ptsz>(__func__, address, stream, stream);
+  return free<&cuMemFreeAsync_ptsz>(VRAM_SITE, address, stream, stream);
 }
 
 [[gnu::noinline]] Result cuMemMap(DevicePointer address, size_t bytes, size_t offset, Handle handle,
                                   unsigned long long flags) {
-  const Watch watch;
+  const Watch watch(VRAM_SITE);
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
   const Result result =
       call<&cuMemMap>(watch.target(), __func__, address, bytes, offset, handle, flags);
-  if (result != kSuccess || !watch.is_on()) return result;
-  const Device device = device_of_handle(handle);
+  if (result != kSuccess) return result;
+  sum_up(watch, [&] { return device_of_handle(handle, kHost); }, address, bytes);
+  if (!watch.is_on()) return result;
+  const Device device = device_of_handle(handle, current_device());
   add_allocation({address, bytes, device});
   if (device == kHost) return result;
   write_event(Kind::kSegmentMap, device, address, bytes, nullptr, stack);
@@ -212,16 +262,46 @@ extern "C" {
 
 // Of whole mappings, one or several.
 [[gnu::noinline]] Result cuMemUnmap(DevicePointer address, size_t bytes) {
-  const Watch watch;
+  const Watch watch(VRAM_SITE);
   const DevicePointer end = address + bytes;
   Allocation gone;
   for (DevicePointer at = address; watch.is_outermost() && take_allocation_in(at, end, &gone);
        at = gone.address + gone.bytes) {
+    add_to_owner(gone.owner, gone.device, -static_cast<int64_t>(gone.bytes));
     if (!watch.is_on() || gone.device == kHost) continue;
     write_event(Kind::kFree, gone.device, gone.address, gone.bytes, nullptr, 0);
     write_event(Kind::kSegmentUnmap, gone.device, gone.address, gone.bytes, nullptr, 0);
   }
   return call<&cuMemUnmap>(watch.target(), __func__, address, bytes);
+}
+
+[[gnu::noinline]] Result cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t bytes) {
+  return copy<&cuMemcpyHtoD_v2>(VRAM_SITE, true, bytes, to, from, bytes);
+}
+[[gnu::noinline]] Result cuMemcpyHtoD_v2_ptds(DevicePointer to, const void* from, size_t bytes) {
+  return copy<&cuMemcpyHtoD_v2_ptds>(VRAM_SITE, true, bytes, to, from, bytes);
+}
+[[gnu::noinline]] Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes,
+                                              Stream stream) {
+  return copy<&cuMemcpyHtoDAsync_v2>(VRAM_SITE, true, bytes, to, from, bytes, stream);
+}
+[[gnu::noinline]] Result cuMemcpyHtoDAsync_v2_ptsz(DevicePointer to, const void* from, size_t bytes,
+                                                   Stream stream) {
+  return copy<&cuMemcpyHtoDAsync_v2_ptsz>(VRAM_SITE, true, bytes, to, from, bytes, stream);
+}
+[[gnu::noinline]] Result cuMemcpyDtoH_v2(void* to, DevicePointer from, size_t bytes) {
+  return copy<&cuMemcpyDtoH_v2>(VRAM_SITE, false, bytes, to, from, bytes);
+}
+[[gnu::noinline]] Result cuMemcpyDtoH_v2_ptds(void* to, DevicePointer from, size_t bytes) {
+  return copy<&cuMemcpyDtoH_v2_ptds>(VRAM_SITE, false, bytes, to, from, bytes);
+}
+[[gnu::noinline]] Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes,
+                                              Stream stream) {
+  return copy<&cuMemcpyDtoHAsync_v2>(VRAM_SITE, false, bytes, to, from, bytes, stream);
+}
+[[gnu::noinline]] Result cuMemcpyDtoHAsync_v2_ptsz(void* to, DevicePointer from, size_t bytes,
+                                                   Stream stream) {
+  return copy<&cuMemcpyDtoHAsync_v2_ptsz>(VRAM_SITE, false, bytes, to, from, bytes, stream);
 }
 
 // Up to CUDA 11 and from CUDA 12 on: only the new one has a status.
@@ -252,6 +332,14 @@ VRAM_HERE(cuMemFreeAsync);
 VRAM_HERE(cuMemFreeAsync_ptsz);
 VRAM_HERE(cuMemMap);
 VRAM_HERE(cuMemUnmap);
+VRAM_HERE(cuMemcpyHtoD_v2);
+VRAM_HERE(cuMemcpyHtoD_v2_ptds);
+VRAM_HERE(cuMemcpyHtoDAsync_v2);
+VRAM_HERE(cuMemcpyHtoDAsync_v2_ptsz);
+VRAM_HERE(cuMemcpyDtoH_v2);
+VRAM_HERE(cuMemcpyDtoH_v2_ptds);
+VRAM_HERE(cuMemcpyDtoHAsync_v2);
+VRAM_HERE(cuMemcpyDtoHAsync_v2_ptsz);
 VRAM_HERE(cuGetProcAddress);
 VRAM_HERE(cuGetProcAddress_v2);
 #undef VRAM_HERE
@@ -271,6 +359,7 @@ struct StandIns<kNamed, kHere> {
   template <size_t kTarget>
   static Result of_target(Arguments... arguments) {
     found_target = targets<kNamed>[kTarget].load(std::memory_order_relaxed);
+    found_caller = __builtin_return_address(0);
     return kHere(arguments...);
   }
 
@@ -320,6 +409,20 @@ constexpr std::array kCalls = {
                                                              "cuMemFreeAsync", 11020),
     call_of<&cuMemMap, &cuMemMap_here>("cuMemMap", "cuMemMap", 10020),
     call_of<&cuMemUnmap, &cuMemUnmap_here>("cuMemUnmap", "cuMemUnmap", 10020),
+    call_of<&cuMemcpyHtoD_v2, &cuMemcpyHtoD_v2_here>("cuMemcpyHtoD_v2", "cuMemcpyHtoD", 3020),
+    call_of<&cuMemcpyHtoD_v2_ptds, &cuMemcpyHtoD_v2_ptds_here>("cuMemcpyHtoD_v2_ptds",
+                                                               "cuMemcpyHtoD", 7000),
+    call_of<&cuMemcpyHtoDAsync_v2, &cuMemcpyHtoDAsync_v2_here>("cuMemcpyHtoDAsync_v2",
+                                                               "cuMemcpyHtoDAsync", 3020),
+    call_of<&cuMemcpyHtoDAsync_v2_ptsz, &cuMemcpyHtoDAsync_v2_ptsz_here>(
+        "cuMemcpyHtoDAsync_v2_ptsz", "cuMemcpyHtoDAsync", 7000),
+    call_of<&cuMemcpyDtoH_v2, &cuMemcpyDtoH_v2_here>("cuMemcpyDtoH_v2", "cuMemcpyDtoH", 3020),
+    call_of<&cuMemcpyDtoH_v2_ptds, &cuMemcpyDtoH_v2_ptds_here>("cuMemcpyDtoH_v2_ptds",
+                                                               "cuMemcpyDtoH", 7000),
+    call_of<&cuMemcpyDtoHAsync_v2, &cuMemcpyDtoHAsync_v2_here>("cuMemcpyDtoHAsync_v2",
+                                                               "cuMemcpyDtoHAsync", 3020),
+    call_of<&cuMemcpyDtoHAsync_v2_ptsz, &cuMemcpyDtoHAsync_v2_ptsz_here>(
+        "cuMemcpyDtoHAsync_v2_ptsz", "cuMemcpyDtoHAsync", 7000),
     call_of<&cuGetProcAddress, &cuGetProcAddress_here>("cuGetProcAddress", "cuGetProcAddress",
                                                        11030),
     call_of<&cuGetProcAddress_v2, &cuGetProcAddress_v2_here>("cuGetProcAddress_v2",
@@ -328,7 +431,9 @@ constexpr std::array kCalls = {
 
 bool ends_per_thread(const char* name) {
   const size_t length = std::strlen(name);
-  return length > 5 && std::strcmp(name + length - 5, "_ptsz") == 0;
+  if (length <= 5) return false;
+  const char* const end = name + length - 5;
+  return std::strcmp(end, "_ptsz") == 0 || std::strcmp(end, "_ptds") == 0;
 }
 
 }  // namespace

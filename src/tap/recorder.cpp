@@ -19,6 +19,8 @@ struct Library {
   decltype(&vram_is_recording) is_recording = nullptr;
   decltype(&vram_record_event) event = nullptr;
   decltype(&vram_flight_settle) settle = nullptr;
+  decltype(&vram_record_figure) figure = nullptr;
+  decltype(&vram_record_mark) mark = nullptr;
   decltype(&vram_try_capture_stack) stack = nullptr;
   decltype(&vram_record_is_claimed) is_claimed = nullptr;
   decltype(&vram_last_error) last_error = nullptr;
@@ -66,6 +68,8 @@ void open_library() {
       !look_up(handle, "vram_is_recording", &found.is_recording) ||
       !look_up(handle, "vram_record_event", &found.event) ||
       !look_up(handle, "vram_flight_settle", &found.settle) ||
+      !look_up(handle, "vram_record_figure", &found.figure) ||
+      !look_up(handle, "vram_record_mark", &found.mark) ||
       !look_up(handle, "vram_try_capture_stack", &found.stack) ||
       !look_up(handle, "vram_record_is_claimed", &found.is_claimed) ||
       !look_up(handle, "vram_last_error", &found.last_error)) {
@@ -82,11 +86,12 @@ void start_recording() {
 }  // namespace
 
 // A process that is claimed may be in the middle of a call of the library: nothing is begun there.
-bool is_wanted() {
+Wanted what_is_wanted() {
   (void)pthread_once(&once, open_library);
-  if (library.event == nullptr || library.is_claimed() != 0) return false;
+  if (library.event == nullptr) return Wanted::kNothing;
+  if (library.is_claimed() != 0) return Wanted::kSums;
   (void)pthread_once(&start_once, start_recording);
-  return library.is_recording() != 0;
+  return library.is_recording() != 0 ? Wanted::kEvents : Wanted::kNothing;
 }
 
 uint32_t stack_of_caller() { return library.stack(); }
@@ -97,6 +102,21 @@ void write_event(Kind kind, Device device, DevicePointer address, size_t bytes, 
       static_cast<vram_event_kind>(kind), device, address, bytes, stream, stack};
   library.event(&event);
   if (kind == Kind::kOom) library.settle();
+}
+
+void write_figure(Device device, const char* name, uint64_t value) {
+  if (library.is_recording() != 0) library.figure(device, name, value);
+}
+
+void write_copy(bool is_to_device, Device device, size_t bytes, uint64_t duration_ns) {
+  const vram_mark mark = {sizeof(vram_mark),
+                          is_to_device ? VRAM_MARK_COPY_TO_DEVICE : VRAM_MARK_COPY_TO_HOST,
+                          device,
+                          bytes,
+                          duration_ns,
+                          is_to_device ? "host to device" : "device to host",
+                          nullptr};
+  library.mark(&mark);
 }
 
 }  // namespace vram::tap

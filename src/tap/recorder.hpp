@@ -17,12 +17,20 @@ enum class Kind : int {  // vram_event_kind
   kOom = 10,
 };
 
-// Returns whether this process is recorded and no allocator reports its own driver calls. Loads the
-// library at the first call.
-[[nodiscard]] bool is_wanted();
+// What of the driver's calls is recorded. Loads the library at the first call.
+enum class Wanted {
+  kNothing,
+  kEvents,
+  // An allocator reports its own calls. Those of others are summed by library (owners.hpp).
+  kSums,
+};
+[[nodiscard]] Wanted what_is_wanted();
 // The caller may hold any lock of the program's.
 [[nodiscard]] uint32_t stack_of_caller();
 void write_event(Kind kind, Device device, DevicePointer address, size_t bytes, Stream stream,
                  uint32_t stack);
+// They have no effect unless this process is recorded.
+void write_figure(Device device, const char* name, uint64_t value);
+void write_copy(bool is_to_device, Device device, size_t bytes, uint64_t duration_ns);
 
 }  // namespace vram::tap

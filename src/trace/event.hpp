@@ -142,6 +142,51 @@ struct Annotation {
   friend bool operator==(const Annotation&, const Annotation&) = default;
 };
 
+// Figures and marks of no device have this in place of the device's ordinal.
+inline constexpr uint32_t kNoDevice = 0xffffffff;
+
+// A figure that was read while the program ran, of a device: what the driver reported, or what a
+// library held. Its name says what it is (figures.hpp), and it holds until the next of that name.
+struct Figure {
+  int64_t time_ns = 0;
+  uint64_t value = 0;
+  StringId name = 0;
+  uint32_t device = 0;  // ordinal
+
+  friend bool operator==(const Figure&, const Figure&) = default;
+};
+
+enum class MarkKind : uint8_t {
+  kOther = 0,  // also those that a later version adds
+  kCollective = 1,
+  kCopyToDevice = 2,
+  kCopyToHost = 3,
+};
+inline constexpr uint8_t kMarkKinds = 4;
+
+// Something that the program did and that moves memory: a collective, a large copy. Its duration is
+// that of the call on the host; the device may work on it later.
+struct Mark {
+  int64_t time_ns = 0;  // of its beginning
+  int64_t duration_ns = 0;
+  uint64_t size_bytes = 0;
+  StringId name = 0;   // "all_reduce"
+  StringId group = 0;  // of the processes that take part; the caller's library of a copy
+  uint32_t device = kNoDevice;
+  MarkKind kind = MarkKind::kOther;
+  uint8_t unused[3] = {};
+
+  friend bool operator==(const Mark&, const Mark&) = default;
+};
+
+// "collective", "copy_to_device", …: as JSON and exports have it.
+[[nodiscard]] constexpr std::string_view to_string(MarkKind kind) {
+  constexpr std::array<std::string_view, kMarkKinds> kNames = {"other", "collective",
+                                                               "copy_to_device", "copy_to_host"};
+  const auto index = static_cast<size_t>(kind);
+  return index < kNames.size() ? kNames[index] : kNames[0];
+}
+
 inline std::string_view to_string(EventKind kind) {
   static constexpr std::array<std::string_view, 12> kNames = {
       "other",         "alloc",        "free_requested", "free_completed",

@@ -62,6 +62,8 @@ struct Trace {
   PodVector<Event> events;
   std::vector<DeviceTrace> devices;     // by (kind, ordinal); only those with events or segments
   std::vector<Annotation> annotations;  // in recorded order
+  std::vector<Figure> figures;          // in recorded order
+  std::vector<Mark> marks;              // in recorded order
   std::vector<Setting> settings;
   // process and machine: {"process.pid", "4711"}; empty where not recorded
   std::vector<Setting> about;

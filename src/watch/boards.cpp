@@ -95,6 +95,10 @@ AllocatorFigures allocator_figures(const BoardDevice& posted) {
           .reserved_bytes = known(posted.reserved_bytes),
           .cached_bytes = known(posted.cached_bytes),
           .peak_bytes = known(posted.peak_bytes),
+          .num_alloc_retries = known(posted.num_alloc_retries),
+          .num_ooms = known(posted.num_ooms),
+          .num_device_alloc = known(posted.num_device_alloc),
+          .num_device_free = known(posted.num_device_free),
           .number = posted.device};
 }
 

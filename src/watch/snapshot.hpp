@@ -45,8 +45,13 @@ struct ProcessFacts {
 struct AllocatorFigures {
   std::optional<uint64_t> allocated_bytes;
   std::optional<uint64_t> reserved_bytes;
-  std::optional<uint64_t> cached_bytes;           // what a trim would release
-  std::optional<uint64_t> peak_bytes;             // of allocated_bytes
+  std::optional<uint64_t> cached_bytes;  // what a trim would release
+  std::optional<uint64_t> peak_bytes;    // of allocated_bytes
+  // Since the process started, with the meanings of torch.cuda.memory_stats().
+  std::optional<uint64_t> num_alloc_retries = std::nullopt;
+  std::optional<uint64_t> num_ooms = std::nullopt;
+  std::optional<uint64_t> num_device_alloc = std::nullopt;
+  std::optional<uint64_t> num_device_free = std::nullopt;
   std::optional<uint64_t> number = std::nullopt;  // by which the process calls the device
 };
 

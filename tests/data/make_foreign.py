@@ -3,6 +3,8 @@
 
     make_foreign.py torch OUT.json      (PyTorch: torch.profiler with memory and stacks, three steps of a small model)
     make_foreign.py jax OUT.pb.gz       (JAX: jax.profiler.save_device_memory_profile)
+    make_foreign.py tensorflow FOLDER   (TensorFlow: three steps; the profile is in FOLDER/plugins/profile/*/)
+    make_foreign.py xprof OUT.json IN.xplane.pb    (XProf: the tool memory_profile, of such a profile)
 
 Both run on the processor. foreign/rmm.csv was written by hand in the format of RMM's logging_resource_adaptor, which needs a GPU.
 The tests' figures do not depend on the version of either framework.
@@ -11,7 +13,9 @@ The tests' figures do not depend on the version of either framework.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -60,5 +64,38 @@ def record_jax(path: str) -> None:
     jax.profiler.save_device_memory_profile(path)
 
 
+def record_tensorflow(folder: str) -> None:
+    os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"  # as on GPUs; the default one of the processor reports no memory
+    tf: Any = importlib.import_module("tensorflow")
+    model = tf.keras.Sequential(
+        [tf.keras.layers.Input((32,)), tf.keras.layers.Dense(64, activation="relu"), tf.keras.layers.Dense(10)]
+    )
+    optimizer = tf.keras.optimizers.Adam()
+    images, labels = tf.random.normal((16, 32)), tf.random.uniform((16,), maxval=10, dtype=tf.int32)
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step() -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.keras.losses.sparse_categorical_crossentropy(labels, model(images), from_logits=True)
+            loss = tf.reduce_mean(loss)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+
+    step()
+    profiler = tf.profiler.experimental
+    profiler.start(folder, options=profiler.ProfilerOptions(host_tracer_level=3))
+    for number in range(3):
+        with profiler.Trace("train", step_num=number, _r=1):
+            step()
+    profiler.stop()
+
+
+def convert_xprof(path: str) -> None:
+    convert: Any = importlib.import_module("xprof.convert.raw_to_tool_data")
+    data, _ = convert.xspace_to_tool_data([sys.argv[3]], "memory_profile", {})
+    Path(path).write_bytes(data)
+
+
 if __name__ == "__main__":
-    {"torch": record_torch, "jax": record_jax}[sys.argv[1]](sys.argv[2])
+    makers = {"torch": record_torch, "jax": record_jax, "tensorflow": record_tensorflow, "xprof": convert_xprof}
+    makers[sys.argv[1]](sys.argv[2])

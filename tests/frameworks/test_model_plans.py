@@ -75,6 +75,26 @@ def test_fsdp_wraps_the_layers_of_the_model(name: str, tmp_path: Path) -> None:
     assert len(found) == values.get("num_hidden_layers", values.get("n_layer"))
 
 
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_accelerate_launch_makes_the_plan_of_fsdp_of_it(
+    checkpoint: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch: Any = pytest.importorskip("accelerate.commands.launch", reason=f"accelerate {WHY}")
+    environment: Any = importlib.import_module("accelerate.utils.launch")
+    options = ("--gpu", "80GiB,48GiB,48GiB,24GiB", "--sequence", "128", "--batch", "1")
+    path = emitted("llama-1b", "fsdp", tmp_path / "fsdp.yaml", *options, *(["--checkpoint"] if checkpoint else []))
+    asked = launch.launch_command_parser().parse_args(["--config_file", str(path), "train.py"])
+    asked, _, _ = launch._validate_launch_command(asked)
+    for name, value in environment.prepare_multi_gpu_env(asked).items():
+        if name.startswith(("FSDP_", "ACCELERATE_")):
+            monkeypatch.setenv(name, value)
+    plugin = importlib.import_module("accelerate.utils").FullyShardedDataParallelPlugin()
+    assert plugin.fsdp_version == 2
+    assert plugin.transformer_cls_names_to_wrap == ["LlamaDecoderLayer"]
+    assert plugin.activation_checkpointing == checkpoint
+    assert asked.num_processes == 4
+
+
 @pytest.mark.parametrize("gpus", ["8x H200", "8x 48GiB", "8x24GiB"])
 def test_accelerate_reads_its_configuration(gpus: str, tmp_path: Path) -> None:
     config_args: Any = pytest.importorskip("accelerate.commands.config.config_args", reason=f"accelerate {WHY}")

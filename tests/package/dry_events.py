@@ -34,9 +34,11 @@ class Tape:
         self.events: Events = []
         allocate, free = _tape.Tape.allocate, _tape.Tape.free
 
-        def allocated(tape: _tape.Tape, device: int, size_bytes: int, stream: int) -> int:
+        def allocated(
+            tape: _tape.Tape, device: int, size_bytes: int, stream: int, needed_bytes: int | None = None
+        ) -> int:
             self.events.append(size_bytes)
-            return allocate(tape, device, size_bytes, stream)
+            return allocate(tape, device, size_bytes, stream, needed_bytes)
 
         def freed(tape: _tape.Tape, device: int, address: int, size_bytes: int, stream: int) -> None:
             self.events.append(-size_bytes)

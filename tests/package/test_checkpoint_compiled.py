@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import gc
 import pickle
 from collections.abc import Callable
 from functools import partial
@@ -101,9 +102,10 @@ def _search_of_tower() -> _search.CompiledSearch:
 
 
 def kept_bytes(model: nn.Module) -> int:
-    """What the second of two steps keeps between forward and backward."""
-    for _ in range(2):
+    """What the last of three steps keeps between forward and backward; garbage of the compiler would be freed meanwhile."""
+    for _ in range(3):
         model.zero_grad(set_to_none=True)
+        gc.collect()
         before = MEMORY.live_bytes()
         value = loss(model(TOKENS))
         kept = MEMORY.live_bytes() - before
@@ -122,7 +124,7 @@ def test_blocks_keep_less_with_smaller_budgets_of_their_own() -> None:
     everything, some, inputs = found
     assert 0.7 * everything > some > inputs > 0
     applied = Applied(model, list(model.layers), "blocks", [1.0, 1.0, 0.0, 0.0], (), compiler)
-    assert kept_bytes(model) == pytest.approx((everything + inputs) / 2, rel=0.1)
+    assert kept_bytes(model) == pytest.approx((everything + inputs) / 2, rel=0.15)
     applied.remove()
     assert all("forward" not in part.__dict__ for part in model.modules())
 
@@ -231,7 +233,7 @@ def test_a_compiled_plan_is_applied_and_removed() -> None:
     model = Tower(2)
     applied = _checkpoint.Checkpointed(model, plan, Compiler(PARTITIONING))
     loss(model(TOKENS)).backward()
-    with pytest.raises(vram.VramError, match="is compiled"):
+    with pytest.raises(vram.VramError, match="checkpointed already"):
         vram.checkpoint(model, TOKENS, "1GiB")
     assert "layers.1: compiled with activation_memory_budget 0" in str(applied)
     applied.remove()

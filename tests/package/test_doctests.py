@@ -24,7 +24,7 @@ import vram
 from vram import _installed
 
 MODULES = [found.name for found in pkgutil.walk_packages(vram.__path__, "vram.") if not found.name.endswith("__main__")]
-PUBLIC = [vram, vram.callbacks, vram.cupy, vram.jax, vram.tensorflow]
+PUBLIC = [vram, vram.callbacks, vram.cupy, vram.jax, vram.keras, vram.tensorflow]
 NAMES = [(module, name) for module in PUBLIC for name in module.__all__ if name != "__version__"]
 CLASSES = [(module, name) for module, name in NAMES if inspect.isclass(getattr(module, name))]
 

@@ -25,9 +25,9 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     allocate = _tape.Tape.allocate
 
-    def allocated(tape: _tape.Tape, device: int, size_bytes: int, stream: int) -> int:
+    def allocated(tape: _tape.Tape, device: int, size_bytes: int, stream: int, needed_bytes: int | None = None) -> int:
         found.append(size_bytes)
-        return allocate(tape, device, size_bytes, stream)
+        return allocate(tape, device, size_bytes, stream, needed_bytes)
 
     monkeypatch.setattr(_tape.Tape, "allocate", allocated)
     return found
@@ -190,3 +190,27 @@ def test_settings_without_rules_are_named(
 
     with pytest.warns(UserWarning, match=expected):
         run()
+
+
+def test_an_lstm_cell_allocates_what_was_measured(tmp_path: Path, sizes: list[int]) -> None:
+    """The probe LSTMCell on an H200: products of matrices, then the fused kernel; its gradients."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        cell = nn.LSTMCell(256, 256).cuda()
+        states = torch.empty(2, 64, 256, device="cuda", requires_grad=True)
+        sizes.clear()
+        hidden, _ = cell(torch.empty(64, 256, device="cuda"), (states[0], states[1]))
+        assert sizes[-3:] == [262144, 65536, 65536]
+        sizes.clear()
+        hidden.backward(torch.empty_like(hidden))
+        assert [262144, 65536, 4096] in [sizes[i : i + 3] for i in range(len(sizes))]
+
+
+def test_a_gru_cell_keeps_five_values_for_each_unit(tmp_path: Path, sizes: list[int]) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        cell = nn.GRUCell(128, 256).cuda()
+        sizes.clear()
+        hidden = cell(torch.empty(64, 128, device="cuda"), torch.empty(64, 256, device="cuda", requires_grad=True))
+        assert sizes[-2:] == [5 * 64 * 256 * 4, 64 * 256 * 4]
+        hidden.sum().backward()
+        assert all(parameter.grad is not None for parameter in cell.parameters())
+    assert not run.unknown_operators

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,7 @@ class Block(nn.Module):
 
 class Net(nn.Module):
     is_checkpointed = False
+    of_blocks: Any = None  # the precision of the first two
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -41,8 +43,12 @@ class Net(nn.Module):
 
     def forward(self, tokens: Any) -> Any:
         x = self.table(tokens)
-        for block in self.blocks:
-            x = checkpoint(block, x, use_reentrant=False) if self.is_checkpointed else block(x)
+        for number, block in enumerate(self.blocks):
+            with contextlib.ExitStack() as stack:
+                if self.of_blocks is not None and number < 2:
+                    stack.enter_context(torch.autocast("cuda", torch.bfloat16, enabled=self.of_blocks == "bf16"))
+                    x = x if self.of_blocks == "bf16" else x.float()
+                x = checkpoint(block, x, use_reentrant=False) if self.is_checkpointed else block(x)
         return self.head(x)
 
 
@@ -72,6 +78,14 @@ def predicted(**named: Any) -> DryRun:
 def checkpointed(model: Net) -> Any:
     model.is_checkpointed = True
     return adamw(model)
+
+
+def first_blocks(precision: str) -> Change:
+    def change(model: Net) -> Any:
+        model.of_blocks = precision
+        return adamw(model)
+
+    return change
 
 
 def in_bf16(model: Net) -> Any:
@@ -114,6 +128,70 @@ def test_requested_bytes_of_the_changed_program(asked: dict[str, Any], really: d
     answer = predicted().what_if(**asked)
     assert answer.method == "dry run"
     assert answer.peak.requested_bytes == predicted(**really).peak.requested_bytes
+
+
+def test_precision_of_some_modules() -> None:
+    first = {"blocks.0": "bf16", "blocks.1": "bf16", "blocks.1.up": "fp32"}  # of modules inside, the outer one decides
+    answer = predicted().what_if(precision={k: first[k] for k in ("blocks.0", "blocks.1")})
+    assert answer.peak == predicted(change=first_blocks("bf16")).peak
+    assert answer.cost.startswith("blocks.0: forward and backward round to 8 bits; blocks.1: ")
+    assert predicted().what_if(precision=first).peak == answer.peak
+    mixed = predicted(autocast=torch.bfloat16)
+    assert mixed.what_if(precision={"blocks.[01]": "fp32"}).peak == (
+        predicted(autocast=torch.bfloat16, change=first_blocks("fp32")).peak
+    )
+    with pytest.raises(VramError, match=r"has a name like 'layers\.\*'"):
+        predicted().what_if(precision={"layers.*": "bf16"})
+    with pytest.raises(ValueError, match="fp4"):
+        predicted().what_if(precision={"blocks.*": "fp4"})
+
+
+class Nf4(nn.Module):
+    """A frozen linear layer as bitsandbytes has it: the weight exists as a whole only while a product needs it."""
+
+    packed: torch.Tensor
+    scales: torch.Tensor
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.bias, self.shape = layer.bias, layer.weight.shape
+        elements = layer.weight.numel()
+        self.register_buffer("packed", torch.zeros(elements // 2, dtype=torch.uint8, device="cuda"))
+        self.register_buffer("scales", torch.zeros(elements // 64, device="cuda"))
+
+    def forward(self, x: Any) -> Any:
+        return checkpoint(self.product, x, use_reentrant=False)
+
+    def product(self, x: Any) -> Any:
+        codes = torch.stack((self.packed >> 4, self.packed & 15), -1).view(-1, 64)
+        return functional.linear(x, (codes * self.scales[:, None]).view(self.shape), self.bias)
+
+
+def in_nf4(model: Net) -> Any:
+    model.requires_grad_(False)
+    for block in model.blocks:
+        for name in ("up", "down"):
+            adapter = Adapted(getattr(block, name), 4)
+            adapter.layer = Nf4(adapter.layer)  # type: ignore[assignment]
+            setattr(block, name, adapter)
+    return torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
+
+
+def test_nf4_weights_are_what_a_layer_that_has_them_keeps() -> None:
+    asked = predicted(width=512).what_if(lora_rank=4, weights="nf4")
+    plain = predicted(width=512).what_if(lora_rank=4)
+    really = predicted(width=512, change=in_nf4)
+    linear = 3 * 2 * 4 * 512 * 512
+    assert plain.peak.requested_bytes - asked.peak.requested_bytes == pytest.approx(
+        (linear + 512 * 1000) * (4 - 0.5 - 4 / 64), rel=0.01
+    )
+    predicted_bytes, real_bytes = asked.run.by_module(), really.by_module()
+    for number in range(3):
+        bias = 4 * 4 * 512
+        weights = predicted_bytes[f"blocks.{number}.up"]["parameter"] - bias
+        stored = [real_bytes[f"blocks.{number}.up.layer.{name}"]["buffer"] for name in ("packed", "scales")]
+        assert weights == sum(stored) == 4 * 512 * 512 // 2 + 4 * 4 * 512 * 512 // 64
+    assert really.peak.requested_bytes < plain.peak.requested_bytes
 
 
 def test_precision_replaces_the_autocast_of_the_program() -> None:

@@ -184,6 +184,9 @@ def test_registration_of_all_tensors_is_warned_about(adapter: FakeAdapter, monke
         ("4194304", 4 << 20),
         (4 << 20, 4 << 20),
         ("2tib", 2 << 40),
+        (str((1 << 60) + 1), (1 << 60) + 1),
+        ((1 << 63) - 1, (1 << 63) - 1),
+        ("8388608.000000001T", 8388608000000001 * (1 << 40) // 10**9),
     ],
 )
 def test_sizes(text: "int | str", size: int) -> None:

@@ -68,6 +68,13 @@ def test_a_command_runs(command: str, folder: Path, tmp_path: Path) -> None:
     assert output or "train.py" in command
 
 
+class Writer:
+    """Has the function of TensorBoard's SummaryWriter that is called."""
+
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        pass
+
+
 class Step(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +111,7 @@ def names_of_the_rows() -> dict[str, Any]:
     return {
         "vram": vram, "torch": torch, "model": model, "optimizer": optimizer, "batch": batch, "train_step": train_step,
         "train": train, "step": lambda part: model(part["x"]).square().mean(), "predict": lambda x: model(x), "trial": trial,
-        "sample": torch.randn(16, 64), "loss": lambda output: output.square().mean(),
+        "sample": torch.randn(16, 64), "loss": lambda output: output.square().mean(), "writer": Writer(),
     }  # fmt: skip
 
 

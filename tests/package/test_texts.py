@@ -49,7 +49,7 @@ def test_the_line_of_a_measurement_is_chinese(monkeypatch: pytest.MonkeyPatch) -
     use(monkeypatch, LANG="zh_CN.UTF-8")
     device = DeviceUse(device=0, allocated_bytes=6 << 30, reserved_bytes=8 << 30, peak_allocated_bytes=7 << 30)
     line = str(Measurement(name="step", call=1, started_ns=0, duration_ns=12_300_000, devices=(device,)))
-    assert line == "step: 12.3 ms; GPU 0：现为 6 GiB，共预留 8 GiB（25% 未使用），峰值 7 GiB"
+    assert line == "step: 12.3 ms; GPU 0：现为 6 GiB，共预留 8 GiB（25% 未使用）, 峰值 7 GiB"
 
 
 def test_a_text_without_a_translation_is_english(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,15 @@ from program import BINARY, ROOT
 
 POSTER = """
 import sys, time, vram
+from vram._frameworks import Figures
+from vram.monitoring import _board
 from vram.monitoring._board import post_step
-board = vram.Board()
 mib = 1 << 20
+class Counted:
+    devices = staticmethod(lambda: [0])
+    figures = staticmethod(lambda _: Figures(60 * mib, 100 * mib, 90 * mib, None, 3, 1, 412, 57))
+_board.used_framework = lambda: Counted
+board = vram.Board()
 use = vram.DeviceUse(0, 60 * mib, 100 * mib, 0, 0, 90 * mib)
 board(vram.Measurement(sys.argv[2], 1, 0, 0, devices=(use,)))
 post_step(12, 5_000_000)

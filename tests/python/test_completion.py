@@ -149,6 +149,88 @@ def test_the_manual_page_of_the_program_lists_the_commands() -> None:
         assert f"vram-{command}(1)" in shown
 
 
+@pytest.mark.parametrize("language", ["C.UTF-8", "zh_CN.UTF-8"])
+def test_man_shows_every_page(language: str, tmp_path: pathlib.Path) -> None:
+    """`man -l` on each page, with its warnings as errors."""
+    if shutil.which("man") is None or shutil.which("groff") is None:
+        pytest.skip("man-db is not installed")
+    for command in ("", *COMMANDS):
+        page = tmp_path / f"vram-{command}.1"
+        page.write_text(vram("help", "--man", *([command] if command else []), LC_ALL=language).stdout)
+        done = subprocess.run(
+            ["man", "--warnings", "-l", str(page)],
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=True,
+            env=environment(MANWIDTH="100", LC_ALL="C.UTF-8", PAGER="cat"),
+        )
+        assert done.stderr == ""
+        assert ("NAME" if language.startswith("C") else "名称") in done.stdout
+
+
+def test_fish_completes(tmp_path: pathlib.Path) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("fish is not installed")
+    (tmp_path / "vram.fish").write_text(printed("completion", "fish"))
+    (tmp_path / "run.vtrace").touch()
+
+    def offered(line: str) -> list[str]:
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", f"source vram.fish; complete -C '{line}'"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            cwd=tmp_path,
+            env=environment(HOME=str(tmp_path)),
+        )
+        return [row.split("\t")[0] for row in done.stdout.splitlines()]
+
+    assert {"report", "replay"} <= set(offered("vram rep"))
+    assert "--allocator" in offered("vram replay --allo")
+    assert offered("vram run --stacks ") == ["native", "python"]
+    assert "run.vtrace" in offered("vram report ru")
+
+
+# Types a line and the tab key into an interactive zsh, and prints the screen.
+IN_ZSH = """
+zmodload zsh/zpty
+zpty -b shell zsh -f -i
+zpty -w shell "PS1='> '; fpath=($1 \\$fpath); autoload -Uz compinit; compinit -u -d $1/dump; LISTMAX=0; echo READY"
+for i in {1..300}; do zpty -r -t shell line && [[ $line == *READY$'\r'* ]] && break; sleep 0.05; done
+zpty -w -n shell "$2"$'\t'
+sleep 0.5
+for i in {1..100}; do zpty -r -t shell line && print -rn -- "$line"; sleep 0.01; done
+zpty -d shell
+"""
+
+
+def test_zsh_completes(tmp_path: pathlib.Path) -> None:
+    zsh = shutil.which("zsh")
+    if zsh is None:
+        pytest.skip("zsh is not installed")
+    (tmp_path / "_vram").write_text(printed("completion", "zsh"))
+
+    def typed(line: str) -> str:
+        done = subprocess.run(
+            [zsh, "-f", "-c", IN_ZSH, "zsh", str(tmp_path), line],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd=tmp_path,
+            env=environment(HOME=str(tmp_path)),
+        )
+        return done.stdout
+
+    assert "vram report" in typed("vram repo")
+    assert "vram replay --allocator" in typed("vram replay --allo")
+    screen = typed("vram run --stacks ")
+    assert "native" in screen
+    assert "python" in screen
+
+
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_mandoc_finds_nothing_wrong(command: str, tmp_path: pathlib.Path) -> None:
     mandoc = shutil.which("mandoc")

@@ -1,6 +1,7 @@
 """Recordings of other programs, as vram reports them and as the file itself adds them up."""
 
 import collections
+import gzip
 import json
 import lzma
 import os
@@ -16,6 +17,8 @@ DATA = ROOT / "tests/data/foreign"
 PROFILER = DATA / "torch_profiler.json.xz"
 JAX = DATA / "jax_memory.pb.gz"
 RMM = DATA / "rmm.csv"
+XPROF = DATA / "xprof.xplane.pb.gz"
+MEMORY_PROFILE = DATA / "xprof_memory_profile.json.gz"
 
 Json = dict[str, Any]
 
@@ -67,6 +70,32 @@ def test_holders_are_operators_without_stacks_of_python(tmp_path: pathlib.Path) 
     assert any("aten::" in name for name in names)
     assert not any("aten::empty" in name for name in names)
     assert sum(names.values()) == document["peak"]["requested_bytes"]
+
+
+def test_holders_by_operator_add_up_to_the_peak() -> None:
+    document = report(PROFILER)
+    operators = holders(document, "operator")
+    assert sum(operators.values()) == document["peak"]["requested_bytes"]
+    assert any(name.startswith("aten::") for name in operators)
+    assert not any(name.startswith("<") or ".py" in name for name in operators)
+
+
+def test_xprofs_profile_has_the_operators_of_tensorflow() -> None:
+    document = report(XPROF)
+    assert document["peak"]["requested_bytes"] == 25304  # by TensorFlow's own protobuf classes
+    assert [step["name"] for step in document["steps"]["items"]] == [f"ProfilerStep#{i}" for i in range(3)]
+    operators = holders(document, "operator")
+    assert operators["adam/Square"] == 8192
+    assert sum(operators.values()) == 25304
+
+
+def test_xprofs_memory_profile_is_its_peak() -> None:
+    document = report(MEMORY_PROFILE)
+    allocator = json.loads(gzip.decompress(MEMORY_PROFILE.read_bytes()))["memoryProfilePerAllocator"]
+    (summary,) = [each["profileSummary"] for each in allocator.values()]
+    assert document["peak"]["allocated_bytes"] == int(summary["peakBytesUsageLifetime"])
+    names = holders(document, "operator")
+    assert names["unused preallocated device memory"] == 45056
 
 
 def test_jaxs_profile_has_the_arrays_that_the_program_kept() -> None:

@@ -1,6 +1,7 @@
 """vram plan --model: what a model of a config.json needs, how it is divided between cards, and the files for other tools."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,19 @@ def test_a_format_that_cannot_express_the_plan_is_an_error() -> None:
     assert "--precision mixed or fp32, found autocast" in wrong
 
 
+def test_of_unequal_cards_the_smaller_one_is_the_fullest() -> None:
+    options = ("plan", "--model", config("llama-1b"), "--sequence", 2048, "--batch", 1, "--gpu", "24GiB,16GiB")
+    done = vram(*options)
+    assert done.returncode == 1
+    assert re.search(
+        r"needs 15\.9 GiB.* It does not fit 24 GiB, 16 GiB, with 15\.\d GiB", " ".join(done.stdout.split())
+    )
+    emitted = vram(*options, "--emit", "fsdp")
+    assert emitted.returncode == 1
+    assert yaml.safe_load(emitted.stdout)["num_processes"] == 2
+    assert re.search(r"this plan does not fit: the fullest card needs 15\.9 GiB of 15\.\d GiB", emitted.stderr)
+
+
 def test_an_emitted_file_is_written_as_it_is_and_never_replaces_another(tmp_path: Path) -> None:
     file = tmp_path / "device_map.json"
     options = (
@@ -155,6 +169,10 @@ def test_an_emitted_file_is_written_as_it_is_and_never_replaces_another(tmp_path
     assert "MEMORY" in done.stdout
     first = file.read_text()
     assert json.loads(first)["transformer.wte"] == 0
-    assert "add --force" in refusal(*options[1:])
+    assert vram(*options).returncode == 0, "its own file"
     assert file.read_text() == first
+    mine = json.dumps(json.loads(first), indent=2)
+    file.write_text(mine)
+    assert "add --force" in refusal(*options[1:])
+    assert file.read_text() == mine
     assert vram(*options, "--force").returncode == 0

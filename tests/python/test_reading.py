@@ -56,6 +56,23 @@ def test_a_dash_is_standard_input(name: str, tmp_path: pathlib.Path) -> None:
     assert vram_json("report", tmp_path / "copy.vtrace")["peak"] == expected
 
 
+@pytest.mark.parametrize(
+    "words", [["replay", "-"], ["tune", "-"], ["diff", "-", str(RANKS[0])], ["diff", str(RANKS[0]), "-"]]
+)
+def test_every_command_reads_a_recording_from_standard_input(words: list[str]) -> None:
+    def printed(names: list[str], **given: Any) -> Any:
+        done = subprocess.run(
+            [BINARY, *names, "--json"], capture_output=True, check=True, env=environment(), timeout=120, **given
+        )
+        return json.loads(done.stdout)
+
+    recording = RANKS[1] if words[0] == "diff" else LEAK
+    piped = printed(words, input=recording.read_bytes())
+    expected = printed([str(recording) if word == "-" else word for word in words])
+    key = {"replay": "capacity_bytes", "tune": "conf", "diff": "devices"}[words[0]]
+    assert piped[key] == expected[key]
+
+
 def test_one_bad_file_costs_one_line(tmp_path: pathlib.Path) -> None:
     for rank in RANKS[:2]:
         shutil.copy(rank, tmp_path)

@@ -57,3 +57,6 @@ def test_vram_record_warns(tmp_path: pathlib.Path) -> None:
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert done.stderr.startswith(SENTENCE)
     assert done.stderr.endswith(DEMO)
+    report = vram("report", tmp_path / "run.vtrace")
+    assert report.returncode == 2
+    assert "`vram demo` shows reports that need no GPU" in report.stderr

@@ -46,9 +46,13 @@ def test_a_real_process_and_what_it_says_of_itself(poster: Poster, tmp_path: pat
         "reserved_bytes": 100 * MIB,
         "cached_bytes": 40 * MIB,
         "peak_bytes": 90 * MIB,
+        "num_alloc_retries": 3,
+        "num_ooms": 1,
+        "num_device_alloc": 412,
+        "num_device_free": 57,
     }
     text = machine.status().stdout
-    assert "allocated 60 MiB, reserved 100 MiB, cached 40 MiB, step 5 ms, in forward" in text
+    assert "allocated 60 MiB, reserved 100 MiB, cached 40 MiB, retries 3, OOMs 1, step 5 ms, in forward" in text
     assert "a cleaning would give 40 MiB back" in text
 
 

@@ -129,6 +129,10 @@ Result cuMemAllocFromPoolAsync(uint64_t* address, size_t bytes, void* pool, void
 Result cuMemFree_v2(uint64_t address) { return release(address); }
 Result cuMemFreeAsync(uint64_t address, void*) { return release(address); }
 
+// Copies nothing: only the calls count.
+Result cuMemcpyHtoDAsync_v2(uint64_t, const void*, size_t, void*) { return 0; }
+Result cuMemcpyDtoH_v2(void*, uint64_t, size_t) { return 0; }
+
 Result cuMemCreate(uint64_t* handle, size_t, const Properties* properties, uint64_t) {
   const std::lock_guard guard(lock);
   handles[*handle = ++last_handle] = *properties;

@@ -92,6 +92,7 @@ def test_an_entry_that_no_source_has_is_reported(tree: Path) -> None:
         ("{1:>{2}} hat {0}", True),
         ("{} von {:>{}}", True),
         ("{} von {}", False),
+        ("{} von {1:>{2}}", False),
         ("{}", False),
         ("{0} von {0:>{2}}", False),
         ("{0} von {1:>{2}} und {3}", False),

@@ -1,4 +1,4 @@
-"""The pages of docs/zh follow those of docs: the same headings, commands, programs and tables, and links to Chinese pages where there are some."""
+"""The pages of docs/zh follow those of docs: no other headings, commands, programs and tables, and links to Chinese pages where there are some."""
 
 from __future__ import annotations
 
@@ -58,17 +58,26 @@ def test_it_has_an_original(page: Path) -> None:
     assert original(page).is_file()
 
 
+def is_within(part: list[str], whole: list[str]) -> bool:
+    """Whether all items of a list are in another one, in the same order."""
+    rest = iter(whole)
+    return all(item in rest for item in part)
+
+
+# Who changes an original need not know Chinese: a translation may lack what is new until it is translated, and the site says so.
 @each_page
-def test_it_has_the_same_commands_and_programs(page: Path) -> None:
-    assert code(page) == code(original(page))
+def test_it_has_the_commands_and_programs_of_the_original(page: Path) -> None:
+    ours, theirs = code(page), code(original(page))
+    assert is_within(ours, theirs)
+    assert len(ours) >= 0.5 * len(theirs)
 
 
 @each_page
-def test_it_has_the_same_headings_and_tables(page: Path) -> None:
+def test_it_has_the_headings_and_tables_of_the_original(page: Path) -> None:
     def shape(path: Path) -> list[str]:
         return [token.tag for token in tokens(path) if token.type in ("heading_open", "tr_open", "th_open", "td_open")]
 
-    assert shape(page) == shape(original(page))
+    assert is_within(shape(page), shape(original(page)))
 
 
 @each_page

@@ -13,9 +13,10 @@ from pages import ROOT
 
 SOURCE = ROOT / "src/cli/habits.toml"
 HAN = re.compile(r"[\u4e00-\u9fff]+")
-# Two changes to the theme's search. Its function that divides Chinese queries by the words of the index never sees the last character, so
+# Changes of the theme's search. Its function that divides Chinese queries by the words of the index never sees the last character, so
 # that a search for 显存碎片 only searches 显存, and it gives up if a query begins with a word that the index lacks. Ours takes the longest
-# words from left to right, and leaves out what begins no word. And a word with a hyphen, as in `nvidia-smi -l 1`, is no longer excluded.
+# words from left to right, and leaves out what begins no word. The theme adds two asterisks to such words, of which the search removes one.
+# And a word with a hyphen, as in `nvidia-smi -l 1`, is no longer excluded.
 CHANGES = (
     (
         re.compile(
@@ -24,6 +25,7 @@ CHANGES = (
         r"function \1(t,e){let r=new Set;for(let i=0;i<t.length;){let j=t.length;while(j>i&&!(t.slice(i,j)in e))j--;"
         r"j>i?(r.add(t.slice(i,j)),i=j):i++}return r.size?r:new Set([t])}",
     ),
+    (re.compile(r'(?<=this\.index\.invertedIndex\)\]\.join\(")\*(?= "\))'), ""),
     (
         re.compile(r'search\((\w)\)\{if\((?=\1=\1\.replace\(new RegExp\("\\\\p\{sc=Han\})'),
         r'search(\1){\1=\1.replace(/(^|\\s)[-+]+/g,"$1");if(',

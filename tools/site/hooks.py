@@ -121,7 +121,17 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     HALF.anchors = {}
     if HALF.page == "habits.md":
         markdown = habit_entries.with_anchors(markdown)
-    return markdown if HALF.is_translated() else f'!!! note "本页尚无中文译文"\n\n{markdown}'
+    if not HALF.is_translated():
+        return f'!!! note "本页尚无中文译文"\n\n{markdown}'
+    original = pages.ROOT / "docs" / HALF.page
+    if (
+        HALF.language == "zh"
+        and original.is_file()
+        and pages.shape(markdown) != pages.shape(original.read_text(encoding="utf-8"))
+    ):
+        first, rest = markdown.split("\n", maxsplit=1)
+        return f'{first}\n\n!!! note "英文原文有更新，本页译文尚未跟上"\n{rest}'
+    return markdown
 
 
 class RepositoryLinks(Extension):
@@ -157,6 +167,9 @@ class _LinkProcessor(Treeprocessor):
             pages.anchors((pages.ROOT / name).read_text(encoding="utf-8")) for name in (f"docs/{HALF.page}", source)
         )
         headings = [element for element in root if re.fullmatch(r"h\d", element.tag)]
+        if len(originals) != len(own):  # the translation is behind, so the links lead to its beginning
+            root[:0] = [Element("span", {"id": anchor}) for anchor in originals if anchor not in own]
+            return
         for heading, anchor, own_anchor in zip(headings, originals, own, strict=True):
             if anchor != own_anchor:
                 mark = Element("span", {"id": anchor})

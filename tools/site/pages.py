@@ -74,6 +74,12 @@ def anchors(markdown: str) -> list[str]:
     return [numbered_anchor(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading), times) for heading in headings]
 
 
+def shape(markdown: str) -> list[str]:
+    """Returns the kinds of the lines that a translation has too: headings by their level, rows of tables, and commands."""
+    kinds = re.findall(r"^(#{1,6} |\||```|\$ .*)", markdown, re.M)
+    return [re.sub(r" +# .*", "", kind) for kind in kinds]
+
+
 def resolved(source: str, target: str) -> str:
     """Returns the path in the repository of a relative link in a file."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(source), target))

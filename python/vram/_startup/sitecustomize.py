@@ -20,6 +20,10 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 POOLED = ("torch", "cupy")
 FRAMEWORKS = (*POOLED, "jax", "tensorflow")
 _begun: "set[str]" = set()  # the frameworks that were met
+# Translated when they are printed (tools/catalogue.py finds them here).
+_NO_POOL = "the program runs without the pool: {}"
+_NOT_RECORDED = "the program is not recorded: {}"
+_NO_FLIGHT_RECORDER = "the program has no flight recorder: {}"
 ENVIRONMENT = 3  # the exit code of vram's own commands where the environment lacks something
 
 
@@ -63,13 +67,22 @@ def _is_strict() -> bool:
     return os.environ.get("VRAM_STRICT") == "1"
 
 
-def _fail(what: str, error: Exception) -> None:
+def tr(text: str) -> str:
+    """The text in the user's language; English if the package cannot be imported."""
+    try:
+        _load_vram()
+        return str(importlib.import_module("vram._texts").tr(text))
+    except Exception:
+        return text
+
+
+def _fail(text: str, error: Exception) -> None:
     """Says what could not be set up; under --strict that ends the process, whatever the program would catch."""
-    reason = _first_line(error)
+    line = tr(text).format(_first_line(error))
     if not _is_strict():
-        _warn(f"the program {what}: {reason}")
+        _warn(line)
         return
-    _print(f"vram: error: the program {what}: {reason}; --strict ends it")
+    _print(tr("vram: error: {}; --strict ends it").format(line))
     _end()
 
 
@@ -99,7 +112,7 @@ def _enable(framework: str) -> None:
         if enabled.notes:
             _warn("; ".join(enabled.notes))
     except Exception as error:
-        _fail("runs without the pool", error)
+        _fail(_NO_POOL, error)
 
 
 def _record() -> None:
@@ -108,14 +121,14 @@ def _record() -> None:
         recording.record_from_environment(requires_driver=_is_strict())
         atexit.register(_finish, recording, _is_first())
     except Exception as error:
-        _fail("is not recorded", error)
+        _fail(_NOT_RECORDED, error)
 
 
 def _attach_flight_recorder() -> None:
     try:
         _load_vram().recording.attach_flight_recorder()  # importing the package starts it
     except Exception as error:
-        _fail("has no flight recorder", error)
+        _fail(_NO_FLIGHT_RECORDER, error)
 
 
 def _finish(recording: ModuleType, is_first: bool) -> None:
@@ -151,10 +164,10 @@ def _check_at_exit() -> None:
         return
     if _State.is_recorded_in_part:
         _end()
-    what = "runs without the pool" if os.environ.get("VRAM_POOL") == "1" else "is not recorded"
+    text = _NO_POOL if os.environ.get("VRAM_POOL") == "1" else _NOT_RECORDED
     for framework in FRAMEWORKS:
         if _is_loaded(framework) and framework not in _begun:
-            _fail(what, RuntimeError(f"{framework} was loaded past Python's import system"))
+            _fail(text, RuntimeError(f"{framework} was loaded past Python's import system"))
     if os.environ.get("VRAM_POOL") == "1" and _begun and _begun.isdisjoint(POOLED):
         _fail_for_others()
 
@@ -177,7 +190,7 @@ def _is_installed(framework: str) -> bool:
 
 def _fail_for_others() -> None:
     imported = " and ".join(sorted(_begun))
-    _fail("runs without the pool", RuntimeError(f"it is PyTorch's and CuPy's, and the program imports {imported}"))
+    _fail(_NO_POOL, RuntimeError(f"it is PyTorch's and CuPy's, and the program imports {imported}"))
 
 
 def _first_line(error: Exception) -> str:

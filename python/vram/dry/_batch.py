@@ -29,7 +29,7 @@ class BatchSearch:
         self._name = gpu
         self.budget_bytes = self._gpu.total_bytes
         self.trials: list[Trial] = []
-        self._has_estimates = False
+        self._error = 0.0  # of the least memory: the largest of all runs, as a share
         self._smallest: DryRun | None = None  # of those that do not fit
 
     @property
@@ -47,7 +47,7 @@ class BatchSearch:
             trial = Trial(batch_size, fits=False)
         else:
             needed = run.fits.needed_bytes
-            self._has_estimates |= run.has_estimates
+            self._error = max(self._error, run.relative_error)
             trial = Trial(
                 batch_size,
                 fits=bool(self._fits(needed)),
@@ -61,7 +61,7 @@ class BatchSearch:
         return trial
 
     def _fits(self, needed_bytes: int) -> DryRunFits:
-        return fits_on(self._gpu, needed_bytes, has_estimates=self._has_estimates)
+        return fits_on(self._gpu, needed_bytes, self._error)
 
     def next_size(self, multiple_of: int, max_batch_size: int | None) -> int | None:
         """Return the size to run next; None: the largest is known.

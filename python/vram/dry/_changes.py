@@ -9,14 +9,16 @@ adapters when the optimizer takes their parameters; blocks are checkpointed when
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import functools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
 from vram._arguments import require_at_least, require_one_of
 from vram._error import VramError
@@ -34,7 +36,8 @@ class Changes:
     """What is changed in a program; None: as the program has it.
 
     Attributes:
-        precision: "fp32"; "bf16" or "fp16": autocast; "full-bf16": parameters, gradients and optimizer states, too.
+        precision: "fp32"; "bf16" or "fp16": autocast; "full-bf16": parameters, gradients and optimizer states, too. Or by patterns of modules'
+            names: "fp32", "bf16" or "fp16", in which these modules run.
         optimizer: "sgd", "momentum", "adamw", "adafactor" or "adamw-8bit", with its default options.
         checkpointing: Whether each block is recomputed in backward.
         lora_rank: The rank of the adapters that are trained instead of the parameters.
@@ -42,7 +45,7 @@ class Changes:
         gradient_as_bucket_view: Whether gradients are parts of the buckets of DistributedDataParallel, which reduces them.
     """
 
-    precision: str | None = None
+    precision: str | Mapping[str, str] | None = None
     optimizer: str | None = None
     checkpointing: bool | None = None
     lora_rank: int | None = None
@@ -50,7 +53,11 @@ class Changes:
     gradient_as_bucket_view: bool | None = None
 
     def __post_init__(self) -> None:
-        require_one_of((None, *_AUTOCAST), precision=self.precision)
+        if isinstance(self.precision, Mapping):
+            for pattern, name in self.precision.items():
+                require_one_of(("fp32", "bf16", "fp16"), **{f"precision of '{pattern}'": name})
+        else:
+            require_one_of((None, *_AUTOCAST), precision=self.precision)
         require_one_of((None, *_optimizers.CLASSES), optimizer=self.optimizer)
         require_one_of((None, True), checkpointing=self.checkpointing)
         require_at_least(1, lora_rank=self.lora_rank)
@@ -83,12 +90,19 @@ class Changes:
             calls.put_in_place(patches)
             _refuse_unknown_benchmark(self.cudnn_benchmark, run)
             wrapped = _bucket_views(self.gradient_as_bucket_view, patches)
-            if self.precision is not None:
+            unmatched = set[str]()
+            if isinstance(self.precision, Mapping):
+                unmatched = _precision_of_modules(self.precision, patches, calls)
+            elif self.precision is not None:
                 stack.enter_context(_precision(self.precision, patches, calls))
             replaced = _optimizers.replace(self.optimizer, patches) if self.optimizer is not None else None
             adapted = _adapters.adapt(self.lora_rank, patches) if self.lora_rank is not None else None
             checkpointed = _checkpoint(calls) if self.checkpointing else None
             yield
+            if unmatched:
+                raise VramError(
+                    f"no module of the program has a name like '{min(unmatched)}', whose precision could be changed"
+                )
             if replaced is not None and not replaced:
                 raise VramError("the program made no torch.optim.Optimizer, so the optimizer cannot be changed")
             if self.gradient_as_bucket_view is not None and not wrapped:
@@ -202,6 +216,48 @@ def _precision(name: str, patches: Patches, calls: _Calls) -> Iterator[None]:
         torch._C._set_default_dtype(default)
 
 
+def _precision_of_modules(names: Mapping[str, str], patches: Patches, calls: _Calls) -> set[str]:
+    """Let modules run in the precision of the first pattern that their name matches. Returns the patterns that match none, later.
+
+    Modules inside of one that matches run as it does.
+    """
+    unmatched, seen = set(names), list[Any]()
+
+    def first(model: Any, args: Any, kwargs: Any) -> Any:
+        if not any(model is each for each in seen):
+            seen.append(model)
+            matched: set[int] = set()
+            for name, module in model.named_modules():
+                pattern = next((each for each in names if fnmatch.fnmatchcase(name, each)), None)
+                if pattern is None:
+                    continue
+                unmatched.discard(pattern)
+                if id(module) not in matched:
+                    matched.update(map(id, module.modules()))
+                    patches.put(module, "forward", _in_precision(module.forward, _AUTOCAST[names[pattern]]))
+        return args, kwargs
+
+    calls.before.append(first)
+    return unmatched
+
+
+def _in_precision(forward: Any, dtype: torch.dtype | None) -> Any:
+    """A forward inside autocast, or, without a type, outside of it, where the program converts arguments itself."""
+
+    @functools.wraps(forward)
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        if dtype is None:
+            args, kwargs = tree_map(lambda each: each.float() if _is_float(each) else each, (args, kwargs))
+        with torch.autocast("cuda", dtype or torch.bfloat16, enabled=dtype is not None):
+            return forward(*args, **kwargs)
+
+    return changed
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in _FLOATS
+
+
 def _set_own_autocast(dtype: torch.dtype | None, patches: Patches) -> None:
     """Let the autocast that the program uses itself have this type; None: no effect."""
     init = torch.autocast.__init__
@@ -241,8 +297,7 @@ def _converted(module: Any, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
         return args, kwargs
 
     def convert(value: Any) -> Any:
-        is_float = isinstance(value, torch.Tensor) and value.dtype in _FLOATS
-        return value.to(dtype) if is_float else value
+        return value.to(dtype) if _is_float(value) else value
 
     return tuple(map(convert, args)), {name: convert(value) for name, value in kwargs.items()}
 

@@ -46,7 +46,7 @@ class DryRun(TracedRun):
     def what_if(
         self,
         *,
-        precision: str | None = None,
+        precision: str | Mapping[str, str] | None = None,
         optimizer: str | None = None,
         checkpointing: bool | None = None,
         lora_rank: int | None = None,
@@ -64,7 +64,7 @@ class DryRun(TracedRun):
         models on its trace.
 
         Args:
-            precision: "fp32", "bf16" or "fp16" (autocast), or "full-bf16".
+            precision: "fp32", "bf16" or "fp16" (autocast), or "full-bf16"; or some of these by names of modules: ``{"blocks.*": "bf16"}``.
             optimizer: "sgd", "momentum", "adamw", "adafactor" or "adamw-8bit".
             checkpointing: True: each block of the model is recomputed in backward.
             lora_rank: Train adapters of this rank in parallel with the linear layers.
@@ -73,7 +73,7 @@ class DryRun(TracedRun):
             zero: The stage of ZeRO (1, 2 or 3), on `world_size` GPUs.
             world_size: The number of GPUs that share with `zero`.
             gradients: "bf16".
-            weights: "int8" or "fp8": frozen weights of linear layers.
+            weights: "int8", "fp8" or "nf4": frozen weights of linear layers.
             sizes: Sizes of the program, such as ``batch=16``.
 
         Raises:

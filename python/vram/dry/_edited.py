@@ -38,6 +38,8 @@ class _Trace:
                     yield {**event, "address": hex(address), "size_bytes": size_bytes}
                     if action == "free_completed":
                         self._placement(event["device"]).free(address)
+            elif action == "oom":  # that the program survives
+                yield event
             elif action == "segment_free":  # the program empties the cache; once for all segments in a row
                 self._placement(event["device"]).empty_cache()
                 yield from self._of_segments(event)

@@ -35,7 +35,19 @@ from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 
 _FOLDER = Path(__file__).parent / "kernels"
 _FREED = ("at_once", "before_output", "after_output", "with_context")
-_KEYS = {"ops", "arguments", "purpose", "bytes", "when", "freed", "before_output", "per_thread", "measured", "source"}
+_KEYS = {
+    "ops",
+    "arguments",
+    "purpose",
+    "bytes",
+    "needed",
+    "when",
+    "freed",
+    "before_output",
+    "per_thread",
+    "measured",
+    "source",
+}
 
 
 @dataclass(frozen=True)
@@ -60,13 +72,14 @@ class Allocation:
 
     `before_output` is the number of results that exist before it; None: all of them. `freed` is "at_once" (before anything else is
     allocated), "before_output" (before the next result), "after_output" (before the call ends) or "with_context": allocated by the first call for each device, stream and purpose,
-    and kept until the process ends.
+    and kept until the process ends. `needed_bytes` is with how little the call also runs, if it cannot have more; None: with nothing less.
     """
 
     size_bytes: int
     purpose: str
     freed: str
     before_output: int | None
+    needed_bytes: int | None = None
 
 
 class InvalidRule(ValueError):
@@ -75,12 +88,13 @@ class InvalidRule(ValueError):
 
 @dataclass(frozen=True)
 class Rule:
-    """One entry of a data file; see the module's documentation for the formulas `size` and `condition`."""
+    """One entry of a data file; see the module's documentation for the formulas `size`, `needed` and `condition`."""
 
     ops: tuple[str, ...]
     arguments: tuple[str, ...]
     purpose: str
     size: CodeType
+    needed: CodeType | None
     condition: CodeType | None
     freed: str
     before_output: int | None
@@ -226,6 +240,7 @@ def _rule(entry: Mapping[str, Any], constants: set[str]) -> Rule:
         arguments=arguments,
         purpose=entry["purpose"],
         size=_formula(entry["bytes"], names),
+        needed=_formula(entry["needed"], names) if "needed" in entry else None,
         condition=_formula(entry["when"], names) if "when" in entry else None,
         freed=entry["freed"],
         before_output=entry.get("before_output"),
@@ -326,7 +341,8 @@ class Kernels:
             size = int(eval(rule.size, names))
             if size > 0:
                 thread = f", thread {call.thread}" if rule.per_thread and call.thread else ""
-                yield Allocation(size, rule.purpose + thread, rule.freed, rule.before_output)
+                needed = None if rule.needed is None else min(size, int(eval(rule.needed, names)))
+                yield Allocation(size, rule.purpose + thread, rule.freed, rule.before_output, needed)
 
     def is_known(self, name: str) -> bool:
         """Return whether the rules cover the operator: it has some, or it is known to allocate nothing but its outputs."""

@@ -110,11 +110,11 @@ class _Inside:
     def _allocate(self, wanted: list[Allocation]) -> None:
         short: list[tuple[int, int]] = []
         for each in wanted:
-            address = self._mode.allocate_inside(self._device, self._stream, each)
+            address, size_bytes = self._mode.allocate_inside(self._device, self._stream, each)
             if each.freed == "at_once":
-                self._free([(address, each.size_bytes)])
+                self._free([(address, size_bytes)])
             elif each.freed != "with_context":
-                (short if each.freed == "before_output" else self._held).append((address, each.size_bytes))
+                (short if each.freed == "before_output" else self._held).append((address, size_bytes))
         self._free(short)
 
     def free(self) -> None:
@@ -122,7 +122,8 @@ class _Inside:
 
     def _free(self, held: list[tuple[int, int]]) -> None:
         for address, size_bytes in held:
-            self._mode.tape.free(self._device, address, size_bytes, self._stream)
+            if size_bytes:
+                self._mode.tape.free(self._device, address, size_bytes, self._stream)
 
 
 # size: the order in which operators are looked at is one decision
@@ -139,6 +140,7 @@ class DryMode(TorchDispatchMode):
         self.streams = Streams()
         self.unknown_operators: dict[str, str] = {}  # name: the line that used it first
         self.estimated_operators: dict[str, str] = {}
+        self.estimated_bytes = 0  # the most of one of them that it cannot do without
         self.values = values
         self.tape, self._kernels = tape, kernels
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
@@ -270,16 +272,19 @@ class DryMode(TorchDispatchMode):
         name = str(func)
         if not self._kernels.is_known(name) and name not in self.unknown_operators:
             self.unknown_operators[name] = users_line()
-        if name.startswith(_ESTIMATED) and name not in self.estimated_operators:
+        is_estimated = name.startswith(_ESTIMATED)
+        if is_estimated and name not in self.estimated_operators:
             if name == "aten.convolution.default":
                 _warn_of_settings()
             self.estimated_operators[name] = users_line()
         self._uses_cudnn = self._uses_cudnn or "cudnn" in name or "convolution" in name
         # On a GPU, backward runs on a thread of autograd's.
         thread = 0 if torch._C._current_graph_task_id() == -1 else 1
-        inside = _Inside(
-            self, device, stream, self._kernels.allocations(Call(name, args, kwargs, outputs, stream, thread))
-        )
+        allocations = self._kernels.allocations(Call(name, args, kwargs, outputs, stream, thread))
+        if is_estimated:
+            needed = sum(each.size_bytes if each.needed_bytes is None else each.needed_bytes for each in allocations)
+            self.estimated_bytes = max(self.estimated_bytes, needed)
+        inside = _Inside(self, device, stream, allocations)
         order = _BIRTHS.get(func, ())
         try:
             for number, tensor in enumerate([on_gpu[i] for i in order] if len(order) == len(on_gpu) else on_gpu):
@@ -301,10 +306,16 @@ class DryMode(TorchDispatchMode):
         handles = {name for device, _, name in self._kept if device == 0 and name.startswith("cuBLAS workspace")}
         return self._kernels.outside_bytes(len(handles), self._uses_cudnn)
 
-    def allocate_inside(self, device: int, stream: int, inside: Allocation) -> int:
-        """Return the address of what a kernel allocates."""
+    def allocate_inside(self, device: int, stream: int, inside: Allocation) -> tuple[int, int]:
+        """Return the address and the bytes of what a kernel allocates: less than it wanted if it can do with less and has to."""
         if inside.freed != "with_context":
-            return self.tape.allocate(device, inside.size_bytes, stream)
+            needed = inside.needed_bytes
+            try:
+                return self.tape.allocate(device, inside.size_bytes, stream, needed), inside.size_bytes
+            except torch.OutOfMemoryError:
+                if needed is None:
+                    raise
+            return (self.tape.allocate(device, needed, stream) if needed else 0), needed
         key = (device, stream, inside.purpose)
         address, size_bytes = self._kept.get(key, (0, 0))
         if inside.size_bytes > size_bytes:
@@ -314,7 +325,7 @@ class DryMode(TorchDispatchMode):
             address = self.tape.allocate(device, inside.size_bytes, stream)
             self.tape.name(device, address, inside.size_bytes, inside.purpose, "workspace")
             self._kept[key] = (address, inside.size_bytes)
-        return address
+        return self._kept[key]
 
     def read_item(self, tensor: Any, operator: str) -> Any:
         """Return what item() answers."""

@@ -3,7 +3,7 @@
 - ZeRO: each rank has ``1 / world_size`` of the optimizer's states and of its temporaries (stage 1), of the gradients too (2), of the parameters
   too (3).
   At stage 3 whole parameters exist for what computes: everything outside the repeated blocks, two blocks, and the gradients of one.
-- Gradients of 2 bytes for each element. Weights of linear layers of 1 byte for each element, with their scales.
+- Gradients of 2 bytes for each element. Weights of linear layers of 1 byte for each element, or half of one, with their scales.
 - The states of an optimizer, in the trace of a program that cannot run again.
 """
 
@@ -18,6 +18,8 @@ from vram._error import VramError
 from vram.dry._edited import Resize
 
 _STATE_BLOCK, _MIN_8BIT_ELEMENTS = 256, 4096  # of bitsandbytes; see _optimizers.py
+_NF4_BLOCK = 64
+_ADAPTER = ".lora_"  # in the names of layers that are trained instead of others; see _adapters.py
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Model:
     def __post_init__(self) -> None:
         require_one_of((None, 1, 2, 3), zero=self.zero)
         require_one_of((None, "bf16"), gradients=self.gradients)
-        require_one_of((None, "int8", "fp8"), weights=self.weights)
+        require_one_of((None, "int8", "fp8", "nf4"), weights=self.weights)
         require_at_least(2, world_size=self.world_size)
         if (self.zero is None) != (self.world_size is None):
             raise ValueError("expected zero and world_size together, such as zero=3, world_size=8")
@@ -73,7 +75,8 @@ class Model:
         """
         if not parameters:
             raise VramError("the program calls no model, so no parameters are known")
-        if self.weights is not None and any(each.rows and each.is_trained for each in parameters.values()):
+        trained = [name for name, each in parameters.items() if each.rows and each.is_trained]
+        if self.weights is not None and not all(_ADAPTER in name for name in trained):
             raise VramError(f"weights='{self.weights}' cannot be trained; combine it with lora_rank, or freeze them")
 
         def resize(name: str, category: str, size_bytes: int) -> int:
@@ -104,6 +107,8 @@ class Model:
     def _weight(self, known: Parameter | None, size_bytes: int) -> int:
         if self.weights is None or known is None or not known.rows or known.is_trained:
             return size_bytes
+        if self.weights == "nf4":  # of bitsandbytes: two in a byte, and a float32 for each block
+            return -(-known.elements // 2) + 4 * -(-known.elements // _NF4_BLOCK)
         scales = known.rows if self.weights == "int8" else 1  # of float32
         return known.elements + 4 * scales
 

@@ -17,13 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vram._error import VramError
 from vram._sizes import format_size
 from vram._texts import tr
-from vram.dry import _edited, _program
+from vram.dry import _at_limit, _edited, _program
 from vram.dry._gpu import Gpu
-from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak, contributions, fits_on, module_of
+from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak, contributions, error_of, fits_on, module_of
 
 if TYPE_CHECKING:
     from vram.dry._models import Parameter
     from vram.dry._session import Session
+
+
+# How much more than the least memory that a search found is tried, in steps of one percent.
+_PROBED_PERCENT = 10
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,13 @@ class TracedRun:
         return dict(self._running().estimated_operators)
 
     @property
-    def has_estimates(self) -> bool:
-        """Whether it is not certain what some kernels allocate."""
-        return bool(self.estimated_operators or self.unknown_operators)
+    def relative_error(self) -> float:
+        """The standard deviation of the least memory that the program is predicted to need, as a share of it."""
+        session = self._running()
+        spared = (
+            self._least_bytes(self._path) - self._least_bytes(self._path_at_limit) if session.needed_bytes else None
+        )
+        return error_of(self._needed_bytes, session.estimated_bytes, spared, has_unknown=bool(self.unknown_operators))
 
     def knows_setting(self, name: str) -> bool:
         """Whether the rules of kernels depend on this setting of the program."""
@@ -113,7 +121,7 @@ class TracedRun:
     @cached_property
     def fits(self) -> DryRunFits:
         """Whether the program fits on the GPU. "Yes" leaves a margin for the error of the prediction."""
-        needed = self._replayed["min_capacity_bytes"] + self._running().outside_bytes
+        needed = self._needed_bytes
         if self._error is not None:
             warnings.warn(
                 tr("the program ended with {}, so the results are about what ran until then").format(self._error),
@@ -129,7 +137,7 @@ class TracedRun:
             )
         if self._ran_out:
             return DryRunFits(0.0, needed, self._settings.gpu.total_bytes)
-        return fits_on(self._settings.gpu, needed, has_estimates=self.has_estimates)
+        return fits_on(self._settings.gpu, needed, self.relative_error)
 
     def report(self) -> str:
         """Return the report of the trace, as ``vram report`` prints it."""
@@ -161,6 +169,10 @@ class TracedRun:
         other._parameters = self._parameters
         other._path = other._path.with_suffix(".jsonl")
         _edited.write(self._path, other._path, resize, extra_bytes)
+        other._path_at_limit = other._path
+        if self._path_at_limit != self._path:
+            other._path_at_limit = other._path.with_name("at_limit.jsonl")
+            _edited.write(self._path_at_limit, other._path_at_limit, resize, extra_bytes)
         return other
 
     def _temporary(self) -> Path:
@@ -179,7 +191,41 @@ class TracedRun:
         self._finished()
         # Without the limit, the requests that failed would succeed.
         limit = self._running().refused_limit_bytes
-        return _program.replay(self._path, self._settings.allocator, finds_capacity=True, capacity=limit)
+        return _program.replay(self._path, self._settings.allocator, capacity=limit)
+
+    @cached_property
+    def _needed_bytes(self) -> int:
+        """The least memory of a GPU on which the program runs; until it ran out of memory, if it did."""
+        return self._least_bytes(self._path_at_limit) + self._running().outside_bytes
+
+    def _least_bytes(self, trace: Path) -> int:
+        """The least that the allocator may reserve for the requests of a trace.
+
+        More is not always enough: the allocator divides what it has differently, and a program that continues with less where a request fails can
+        run with less than what it fails with. So the least is above all amounts near it that do not suffice.
+        """
+        self._finished()
+        limit = self._running().refused_limit_bytes
+
+        def replayed(capacity: int | None, *, finds_capacity: bool = False) -> dict[str, Any]:
+            return _program.replay(trace, self._settings.allocator, finds_capacity=finds_capacity, capacity=capacity)
+
+        found = int(replayed(limit, finds_capacity=True)["min_capacity_bytes"])
+        if limit is not None or not self._running().needed_bytes:
+            return found
+        more = [found * (100 + percent) // 100 for percent in range(_PROBED_PERCENT + 1)]
+        failed = [number for number, capacity in enumerate(more[:-1]) if number and not replayed(capacity)["completed"]]
+        return more[max(failed) + 1] if failed else found
+
+    @cached_property
+    def _path_at_limit(self) -> Path:
+        """The trace as it would be on a GPU that the program just fits."""
+        needed = self._running().needed_bytes
+        if not needed:
+            return self._path
+        path = self._temporary().with_name("at_limit.jsonl")
+        _at_limit.write(self._path, path, needed)
+        return path
 
     def _running(self) -> Session:
         if self._session is None:

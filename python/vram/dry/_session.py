@@ -77,6 +77,11 @@ class Session:
         return self._mode.tape.refused_limit_bytes
 
     @property
+    def needed_bytes(self) -> dict[tuple[int, int], int]:
+        """Of allocations that the program can do with less of: with how much, by their device and their number on it."""
+        return self._mode.tape.needed_bytes
+
+    @property
     def peak_outside_optimizer_bytes(self) -> int:
         """The peak of requested bytes outside of the steps of optimizers."""
         return self._mode.tape.peak_outside_optimizer_bytes
@@ -88,6 +93,11 @@ class Session:
     @property
     def estimated_operators(self) -> dict[str, str]:
         return self._mode.estimated_operators
+
+    @property
+    def estimated_bytes(self) -> int:
+        """The most that one operator takes whose memory is estimated, and cannot do without."""
+        return self._mode.estimated_bytes
 
     @property
     def outside_bytes(self) -> int:

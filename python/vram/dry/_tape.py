@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,9 @@ class Tape:
         # What the first device has in use besides what is on the tape, so far.
         self.outside_bytes: Callable[[], int] = lambda: 0
         self.refused_limit_bytes: int | None = None  # the limit at which a request failed
+        # Allocations that the program can do with less of, by their number on their device: with how many bytes.
+        self.needed_bytes: dict[tuple[int, int], int] = {}
+        self._allocations: Counter[int] = Counter()  # of each device
         self.is_in_optimizer = False
         self.peak_outside_optimizer_bytes = 0  # requested, of the device with the most
         self._placements: dict[int, Placement] = {}
@@ -106,8 +110,8 @@ class Tape:
     def _segment(self, kind: int, device: int, segment: Segment) -> None:
         self._emit(kind, device, segment.address, segment.size_bytes, segment.stream)
 
-    def allocate(self, device: int, size_bytes: int, stream: int) -> int:
-        """Return the address of a new block.
+    def allocate(self, device: int, size_bytes: int, stream: int, needed_bytes: int | None = None) -> int:
+        """Return the address of a new block. The program can do with `needed_bytes` if they are stated.
 
         Raises:
             torch.OutOfMemoryError: The device has a limit, and the block does not fit below it.
@@ -125,6 +129,9 @@ class Tape:
             ) from None
         if not self.is_in_optimizer:
             self.peak_outside_optimizer_bytes = max(self.peak_outside_optimizer_bytes, placement.requested.now)
+        if needed_bytes is not None:
+            self.needed_bytes[device, self._allocations[device]] = needed_bytes
+        self._allocations[device] += 1
         self._emit(EVENT_ALLOC, device, address, size_bytes, stream, self._stack())
         return address
 

@@ -27,6 +27,7 @@ _COSTS = {
     "gradients=bf16": "gradients round to 8 bits",
     "weights=int8": "frozen weights round to 8 bits",
     "weights=fp8": "frozen weights round to 4 bits",
+    "weights=nf4": "frozen weights round to 16 values of a block; each product takes a weight in 16 bits for its time",
 }
 
 
@@ -46,6 +47,8 @@ def cost_of(changes: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
 
 
 def _cost(name: str, value: Any, changes: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{pattern}: {_cost(name, each, changes, sizes)}" for pattern, each in value.items())
     text = _COSTS.get(f"{name}={value}") or _COSTS.get(name)
     return f"{name} of {value} instead of {sizes[name]}" if text is None else text.format(**changes)
 

@@ -6,7 +6,7 @@ import ctypes
 import time
 
 from vram._error import VramError
-from vram._frameworks import Figures, Framework, used_framework
+from vram._frameworks import COUNTERS, Figures, Framework, used_framework
 from vram._library import last_error, library, sized
 from vram._prototypes import OK, UNKNOWN, BoardDevice, BoardFigures
 from vram.monitoring._measurement import Measurement
@@ -19,8 +19,8 @@ class Board:
     """A sink that publishes each measurement, and each ``vram.step()``, on the status page of this process.
 
     The page is ``/dev/shm/vram-<uid>/<pid>`` (``VRAM_BOARD`` names another folder), and only this user and root can
-    read it. It contains, per device, the allocated, reserved and cached bytes and the peak since the board was opened;
-    the last step and its duration; and the name of the last region. The program does not wait for readers. A forked
+    read it. It contains, per device, the allocated, reserved and cached bytes, the peak since the board was opened, and
+    PyTorch's retries, out-of-memory errors and driver calls since the program started; the last step and its duration; and the name of the last region. The program does not wait for readers. A forked
     process gets its own page. The page is removed when the process ends; that of a killed process is recognized as
     such.
 
@@ -57,9 +57,13 @@ class Board:
     def __call__(self, measurement: Measurement) -> None:
         self._scope = measurement.name
         self._read_ns = time.perf_counter_ns()
+        framework = used_framework()
         for use in measurement.devices:
-            peak = use.peak_allocated_bytes
-            self._take(use.device, Figures(use.allocated_bytes, use.reserved_bytes, peak, None))
+            counted = Figures() if framework is None else framework.figures(use.device)  # since the program started
+            counts = {name: getattr(counted, name) for name in COUNTERS}
+            self._take(
+                use.device, Figures(use.allocated_bytes, use.reserved_bytes, use.peak_allocated_bytes, None, **counts)
+            )
         self._post()
         self._give()
 
@@ -98,7 +102,8 @@ class Board:
         if before is not None and before.peak_bytes != UNKNOWN:
             peak = max(peak or 0, before.peak_bytes)
         cached = None if allocated is None or reserved is None else reserved - allocated
-        self._devices[device] = BoardDevice(device, *map(_or_unknown, (allocated, reserved, peak, cached)))
+        counts = (getattr(figures, name) for name in COUNTERS)
+        self._devices[device] = BoardDevice(device, *map(_or_unknown, (allocated, reserved, peak, cached, *counts)))
 
     def _post(self) -> None:
         if _State.open is not self:

@@ -8,6 +8,13 @@ from vram._sizes import format_size
 from vram._texts import tr
 
 
+def fragmentation_of(allocated_bytes: int | None, reserved_bytes: int | None) -> float | None:
+    """Return the fraction of reserved memory that is not allocated; None if unknown, or nothing is reserved."""
+    if allocated_bytes is None or not reserved_bytes:
+        return None
+    return 1 - allocated_bytes / reserved_bytes
+
+
 @dataclass(frozen=True)
 class DeviceUse:
     """One device over a region, in bytes. None: the framework does not report the value.
@@ -42,9 +49,7 @@ class DeviceUse:
     @property
     def fragmentation(self) -> float | None:
         """The fraction of reserved memory that is not allocated, 1 - allocated / reserved; None if unknown."""
-        if self.allocated_bytes is None or not self.reserved_bytes:
-            return None
-        return 1 - self.allocated_bytes / self.reserved_bytes
+        return fragmentation_of(self.allocated_bytes, self.reserved_bytes)
 
     def __str__(self) -> str:
         words = [*self._allocator_words(), *self._driver_words()]

@@ -11,6 +11,7 @@ from vram._frameworks._torch import TorchFramework
 from vram._sizes import format_size
 from vram._texts import columns_of, tr
 from vram.monitoring import _driver, _peaks
+from vram.monitoring._measurement import fragmentation_of
 
 # The physical pages of expandable segments, of which only whole ones go back to the driver.
 _PAGE_BYTES = {"small": 2 << 20, "large": 20 << 20}
@@ -65,9 +66,7 @@ class AllocatorSummary:
     @property
     def fragmentation(self) -> float | None:
         """The fraction of reserved memory that is not allocated, 1 - allocated / reserved; None if unknown."""
-        if self.allocated_bytes is None or not self.reserved_bytes:
-            return None
-        return 1 - self.allocated_bytes / self.reserved_bytes
+        return fragmentation_of(self.allocated_bytes, self.reserved_bytes)
 
     @property
     def releasable_bytes(self) -> int | None:

@@ -39,8 +39,8 @@ def _forward(module: Any, *args: Any, **kwargs: Any) -> Any:
     return type(module).forward(module, *args, **kwargs)
 
 
-def _kind(module: Any) -> tuple[Any, ...]:
-    """Modules of one kind share their compiled code."""
+def kind_of(module: Any) -> tuple[Any, ...]:
+    """Return what modules that share their compiled code have in common."""
     tensors = (*module.named_parameters(), *module.named_buffers())
     return type(module), module.training, tuple((name, tensor.shape, tensor.dtype) for name, tensor in tensors)
 
@@ -67,7 +67,7 @@ class Compiler:
                 f"the forward of a {type(module).__name__} is replaced (block.forward = …), by torch.compile or another library; compile=True "
                 "compiles the forward of its class: give it the model before that"
             )
-        key = (*_kind(module), budget)
+        key = (*kind_of(module), budget)
         if key not in self._made:
             # PyTorch keeps compiled variants with the code object, and compiles no more than a few for each: one of its own.
             own = FunctionType(_forward.__code__.replace(co_name=f"forward_{len(self._made)}"), _forward.__globals__)

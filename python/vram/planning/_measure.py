@@ -67,7 +67,9 @@ class GpuMemory:
 
 
 # size: its hooks share what the step has seen
-def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock, memory: Any = None) -> Step:
+def watched_step(
+    blocks: list[Any], run: Callable[[], Any], clock: Clock, memory: Any = None, method: str = "forward"
+) -> Step:
     """Run one step and return its marks.
 
     Args:
@@ -75,6 +77,7 @@ def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock, memory
         run: Does the forward pass and returns the loss.
         clock: Returns nanoseconds.
         memory: Counts memory; by default the GPU's (GpuMemory).
+        method: Of the blocks, what runs them.
 
     Raises:
         VramError: A block is called twice, never, or not in its place.
@@ -121,9 +124,9 @@ def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock, memory
         hook(number, previous)
         return result
 
-    kept = [block.__dict__.get("forward") for block in blocks]
+    kept = [block.__dict__.get(method) for block in blocks]
     for number, block in enumerate(blocks):
-        block.forward = partial(call, number, block.forward)
+        setattr(block, method, partial(call, number, getattr(block, method)))
     try:
         memory.reset()
         mark("start")
@@ -135,9 +138,9 @@ def watched_step(blocks: list[Any], run: Callable[[], Any], clock: Clock, memory
     finally:
         for block, forward in zip(blocks, kept):
             if forward is None:
-                del block.forward
+                delattr(block, method)
             else:
-                block.forward = forward
+                setattr(block, method, forward)
     if expected[0] < len(blocks):
         raise VramError(
             f"the model called {expected[0]} of {len(blocks)} blocks; state those that it calls with blocks=[…]"

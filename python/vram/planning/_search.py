@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from vram._sizes import format_size
 from vram.dry import dry_run
 from vram.planning import _chain
 from vram.planning._chain import Costs
-from vram.planning._compiled import Applied, Compiler
+from vram.planning._compiled import Applied, Compiler, kind_of
 from vram.planning._live import LiveSteps, as_before, or_none
 from vram.planning._measure import GpuMemory, Step
 from vram.planning._model import fake_copy
@@ -83,6 +84,7 @@ class CompiledSearch:
         self._state_bytes, self._optimizer_peak = _optimizer_bytes(question)
         self._measured: dict[_Choice, _Measured | None] = {}
         self._chains: dict[bool, dict[str, Any]] = {}  # by is_single
+        self._full_chain: dict[str, Any] = {}  # of blocks that keep everything
 
     def plan(self, budget_bytes: int) -> CheckpointPlan:
         """Return the fastest plan whose measured peak is within the budget.
@@ -140,11 +142,27 @@ class CompiledSearch:
         ways = {}
         for budget in _BUDGETS:
             found = dict(self._costs(budget, range(count))) if budget > 0 else {}
-            ways[str(budget)] = [found.get(i, each) for i, each in enumerate(_chain.costs_of(least, count))]
+            costs = [found.get(i, each) for i, each in enumerate(_chain.costs_of(least, count))]
+            ways[str(budget)] = self._with_times_of_kinds(costs)
+        keep = {"keep": ways[str(_BUDGETS[0])]}
+        self._full_chain = _chain.chain(self._question.names, least, keep, "keep", is_single=True)
         for kind in [True] if self._question.is_single or not least.is_direct else [True, False]:
             chain = _chain.chain(self._question.names, least, ways, str(_BUDGETS[-1]), is_single=kind)
             chain["fixed_bytes"] += self._state_bytes
             self._chains[kind] = chain
+
+    def _with_times_of_kinds(self, costs: list[Costs]) -> list[Costs]:
+        """Blocks that share their code get the median of their times, so that noise does not choose between them."""
+        kinds: dict[Any, list[int]] = defaultdict(list)
+        for number, block in enumerate(self._blocks):
+            kinds[kind_of(block), costs[number].kept_bytes].append(number)
+        found = list(costs)
+        for numbers in kinds.values():
+            forward_ns = sorted(costs[i].forward_ns for i in numbers)[len(numbers) // 2]
+            backward_ns = sorted(costs[i].backward_ns for i in numbers)[len(numbers) // 2]
+            for i in numbers:
+                found[i] = replace(costs[i], forward_ns=forward_ns, backward_ns=backward_ns)
+        return found
 
     def _costs(self, budget: float, numbers: range) -> Iterator[tuple[int, Costs]]:
         """Yield what these blocks take, the others keeping nothing; if that is too much at once, of half of them after the other."""
@@ -237,7 +255,7 @@ class CompiledSearch:
             measured = self._measured.get(choice)
             if measured is not None:
                 return measured.peak_bytes, measured.step_ns
-        solved = _chain.solve(self._chains[True], _UNLIMITED, is_single=True)
+        solved = _chain.solve(self._full_chain, _UNLIMITED, is_single=True)
         return solved.peak_bytes, solved.time_ns
 
     def _record(self, choice: _Choice) -> Tried:

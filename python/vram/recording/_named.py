@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from vram import _marks
 from vram.monitoring import _board
-from vram.recording import _flight
+from vram.recording import _flight, _pinned
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,6 +81,8 @@ def step() -> None:
     >>> for batch in range(3):
     ...     vram.step()
     """
+    if _marks.is_recording():
+        _pinned.record()
     _marks.step()
     _flight.attach()
     now_ns = time.monotonic_ns()

@@ -1,8 +1,9 @@
-"""Records frameworks' own allocators. vram's own pool and the driver tap need no help: they report their events."""
+"""Records frameworks' own allocators and collectives. vram's own pool and the driver tap need no help: they report their events."""
 
 from __future__ import annotations
 
 from vram import torch as under_torch
+from vram.recording import _collectives, _graphs, _growth
 from vram.torch import _recording
 
 
@@ -12,8 +13,11 @@ def start(*, with_stacks: bool) -> bool:
     Raises:
         VramError: One cannot be recorded.
     """
+    _growth.reset()
+    _collectives.start()
     if not _recording.is_available():
         return False
+    _graphs.start()
     _recording.start_tap(stacks=with_stacks)
     return True
 
@@ -29,4 +33,6 @@ def require_driver() -> None:
 
 def stop() -> None:
     """End what start() began."""
+    _graphs.stop()
+    _collectives.stop()
     _recording.stop_tap()

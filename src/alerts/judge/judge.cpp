@@ -2,6 +2,7 @@
 
 #include "alerts/judge/judge_state.hpp"
 #include "alerts/rules/alert_words.hpp"
+#include "base/language.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -106,7 +107,7 @@ void Judge::State::judge_one(Ruled& ruled, const Measured& measured, const Sampl
   if (measured.identity != nullptr) alert.device = measured.identity->index;
   if (measured.value) {
     alert.value = std::isfinite(*measured.value) ? measured.value : std::nullopt;
-    alert.advice = ruled.rule.advice;
+    alert.advice = tr(std::string_view(ruled.rule.advice));
     alert.summary =
         summary_text(ruled.rule, measured, *measured.value, view.now_ns - one.phase.since_ns());
   }

@@ -100,8 +100,25 @@ void Measurer::note_uses() {
       measured.subject.compute_instance = use.process.compute_instance.value_or(kNoNumber);
       measured.process = &process;
       measured.use = &use;
+      note_counts(measured);
     }
   }
+  std::erase_if(counts_, [&](const auto& known) { return known.second.seen_ns != view_->now_ns; });
+}
+
+// Counted since the process started: at the first sample, what there is is old.
+void Measurer::note_counts(const Measured& measured) {
+  const auto& allocator = measured.use->allocator;
+  if (!allocator || (!allocator->num_alloc_retries && !allocator->num_ooms)) return;
+  KnownCounts& known = counts_[measured.subject];
+  known.seen_ns = view_->now_ns;
+  const auto add = [&](std::optional<Occurrences>& counted, std::optional<uint64_t> count) {
+    if (!count) return;
+    if (!counted) counted.emplace(is_first_ ? std::nullopt : std::optional<uint64_t>(0));
+    counted->add(view_->now_ns, *count);
+  };
+  add(known.retries, allocator->num_alloc_retries);
+  add(known.ooms, allocator->num_ooms);
 }
 
 void Measurer::note_sources() {
@@ -135,6 +152,10 @@ const std::vector<Measured>& Measurer::measure(const SampleView& view, const Rul
     case Measure::kUnusedReserve:
     case Measure::kDeadProcessMemory:
       measure_use(rule, found);
+      break;
+    case Measure::kAllocRetries:
+    case Measure::kOoms:
+      measure_counts(rule, found);
       break;
     case Measure::kXid:
     case Measure::kOtherXid:
@@ -187,6 +208,18 @@ void Measurer::measure_xids(const Rule& rule, std::vector<Measured>& found) cons
     measured.subject = subject;
     const uint64_t count = occurrences.in_window(view_->now_ns, rule.window_ns);
     measured.value = static_cast<double>(count);
+  }
+}
+
+void Measurer::measure_counts(const Rule& rule, std::vector<Measured>& found) const {
+  for (const Measured& use : uses_) {
+    const auto known = counts_.find(use.subject);
+    if (known == counts_.end()) continue;
+    const auto& counted =
+        rule.measure == Measure::kOoms ? known->second.ooms : known->second.retries;
+    if (!counted) continue;
+    found.emplace_back(use).value =
+        static_cast<double>(counted->in_window(view_->now_ns, rule.window_ns));
   }
 }
 

@@ -77,6 +77,7 @@ class Measurer {
   void note_faults(uint32_t number, const watch::Device& device);
   void note_processes();
   void note_uses();
+  void note_counts(const Measured& measured);
   void note_sources();
 
   [[nodiscard]] Json saved_trends() const;
@@ -89,6 +90,7 @@ class Measurer {
   void measure_use(const Rule& rule, std::vector<Measured>& found) const;
   void measure_xids(const Rule& rule, std::vector<Measured>& found) const;
   void measure_trends(const Rule& rule, std::vector<Measured>& found);
+  void measure_counts(const Rule& rule, std::vector<Measured>& found) const;
   void measure_missing(const Rule& rule, std::vector<Measured>& found) const;
   void measure_sources(std::vector<Measured>& found) const;
 
@@ -109,6 +111,13 @@ class Measurer {
   std::map<uint32_t, KnownSource> sources_;
   std::map<Subject, Occurrences> xids_;
   std::map<uint32_t, Occurrences> ecc_;
+  // What the allocator of a process counts; not saved, since a later process sees new counts only.
+  struct KnownCounts {
+    std::optional<Occurrences> retries;
+    std::optional<Occurrences> ooms;
+    uint64_t seen_ns = 0;
+  };
+  std::map<Subject, KnownCounts> counts_;
   std::vector<uint32_t> seen_alive_;  // pids that are named still, in order
   // Uses in the sample, without values: the starting point of rules.
   std::vector<Measured> uses_;

@@ -2,6 +2,7 @@
 
 #include "alerts/rules/rule.hpp"
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "gpu/nvml/nvml_events.hpp"
 #include "watch/sources.hpp"
@@ -25,22 +26,22 @@ std::string safe(const std::string& text, int columns = kTextColumns) {
 std::string xid_text(uint64_t xid, double value) {
   const gpu::nvml::XidMeaning* const meaning = gpu::nvml::meaning_of_xid(xid);
   std::string text = fmt::format("Xid {}", xid);
-  if (meaning != nullptr) text += fmt::format(", {}", meaning->what);
-  if (value > 1) text += fmt::format(" ({:.0f} times)", value);
+  if (meaning != nullptr) text += fmt::format(", {}", tr(meaning->what));
+  if (value > 1) text += trf(" ({:.0f} times)", value);
   return text;
 }
 
 std::string trend_text(const Measured& measured) {
-  if (measured.per_second <= 0) return "it does not grow any more";
+  if (measured.per_second <= 0) return tr("it does not grow any more");
   const double per_hour = std::min(measured.per_second * 3600, 9e18);
-  return fmt::format("it grows by {} an hour", format_bytes(static_cast<uint64_t>(per_hour)));
+  return trf("it grows by {} an hour", format_bytes(static_cast<uint64_t>(per_hour)));
 }
 
 std::string reserve_text(const Measured& measured) {
   const auto& allocator = measured.use->allocator;
   if (!allocator || !allocator->reserved_bytes || !allocator->allocated_bytes) return "";
-  return fmt::format("{} of {} in tensors", format_bytes(*allocator->allocated_bytes),
-                     format_bytes(*allocator->reserved_bytes));
+  return trf("{} of {} in tensors", format_bytes(*allocator->allocated_bytes),
+             format_bytes(*allocator->reserved_bytes));
 }
 
 std::string reasons_text(const Rule& rule, const Measured& measured) {
@@ -55,7 +56,7 @@ std::string reasons_text(const Rule& rule, const Measured& measured) {
 std::string detail_text(const Rule& rule, const Measured& measured, double value) {
   switch (rule.measure) {
     case Measure::kMemoryUsed:
-      return measured.free_bytes ? format_bytes(*measured.free_bytes) + " free" : "";
+      return measured.free_bytes ? format_bytes(*measured.free_bytes) + tr(" free") : "";
     case Measure::kTimeToFull:
     case Measure::kProcessTimeToFull:
       return trend_text(measured);
@@ -66,13 +67,15 @@ std::string detail_text(const Rule& rule, const Measured& measured, double value
       return xid_text(measured.subject.xid, value);
     case Measure::kHeldClocks:
       return reasons_text(rule, measured);
+    case Measure::kAllocRetries:
+    case Measure::kOoms:
     case Measure::kEccUncorrected:
-      return fmt::format(
-          "in {}", value_text(Unit::kSeconds, static_cast<double>(rule.window_ns) / kSecondNs));
+      return trf("in {}",
+                 value_text(Unit::kSeconds, static_cast<double>(rule.window_ns) / kSecondNs));
     case Measure::kRecoveryAction:
       return safe(measured.device->health.recovery_action.value_or("nothing"));
     case Measure::kTrouble:
-      return safe(measured.device->sample.trouble.value_or("it answers again"));
+      return safe(measured.device->sample.trouble.value_or(tr("it answers again")));
     case Measure::kSourceFailing:
       return safe(*measured.text);
     default:
@@ -106,24 +109,23 @@ std::span<const std::string> summary_fields() {
 }
 
 std::string device_text(const Measured& measured) {
-  if (measured.identity == nullptr) return "this machine";
+  if (measured.identity == nullptr) return tr("this machine");
   const std::string instance = instance_text(measured.subject);
-  std::string text = instance.empty() ? "" : fmt::format("MIG {} of ", instance);
+  std::string text = instance.empty() ? "" : trf("MIG {} of ", instance);
   text += fmt::format("GPU {}", measured.identity->index);
   const auto& name = measured.identity->name;
   return name && !name->empty() ? fmt::format("{} ({})", text, safe(*name, kNameColumns)) : text;
 }
 
 std::string process_text(const Measured& measured) {
-  if (measured.process == nullptr) return "a process";
+  if (measured.process == nullptr) return tr("a process");
   const watch::ProcessFacts& facts = *measured.process->facts;
   std::string who = facts.user ? safe(*facts.user, kNameColumns) : "";
   if (facts.command) {
     who += who.empty() ? "" : ": ";
     who += safe(*facts.command, kNameColumns);
   }
-  return who.empty() ? fmt::format("process {}", facts.pid)
-                     : fmt::format("process {} ({})", facts.pid, who);
+  return who.empty() ? trf("process {}", facts.pid) : trf("process {} ({})", facts.pid, who);
 }
 
 // One field after the other of the rule's own text: what is filled in is not looked at again.
@@ -137,13 +139,14 @@ std::string summary_text(const Rule& rule, const Measured& measured, double valu
       {"{threshold}", value_text(unit, rule.threshold)},
       {"{for}", value_text(Unit::kSeconds, static_cast<double>(held_ns) / kSecondNs)},
       {"{detail}", detail_text(rule, measured, value)}};
+  const std::string summary(tr(std::string_view(rule.summary)));
   std::string result;
-  for (size_t at = 0; at < rule.summary.size();) {
-    const size_t open = rule.summary.find('{', at);
-    result += rule.summary.substr(at, open - at);
+  for (size_t at = 0; at < summary.size();) {
+    const size_t open = summary.find('{', at);
+    result += summary.substr(at, open - at);
     if (open == std::string::npos) break;
-    const size_t close = rule.summary.find('}', open);
-    const auto text = texts.find(rule.summary.substr(open, close - open + 1));
+    const size_t close = summary.find('}', open);
+    const auto text = texts.find(summary.substr(open, close - open + 1));
     result += text == texts.end() ? "{" : text->second;
     at = text == texts.end() ? open + 1 : close + 1;
   }

@@ -131,6 +131,25 @@ std::vector<History> process_histories() {
              one.allocator = {is_at_peak ? 18 * kGiB : 2 * kGiB, 20 * kGiB, {}, {}};
            },
            2 * kHourNs)},
+      {"out-of-memory",
+       with_use(
+           [](watch::Use& one, uint64_t passed) {
+             one.allocator.emplace().num_ooms = passed > kMinuteNs ? 1U : 0U;
+           },
+           2 * kMinuteNs),
+       with_use(  // an old one
+           [](watch::Use& one, uint64_t) { one.allocator.emplace().num_ooms = 3; }, 2 * kHourNs)},
+      {"alloc-retries",
+       with_use(
+           [](watch::Use& one, uint64_t passed) {
+             one.allocator.emplace().num_alloc_retries = passed / kMinuteNs * 3;
+           },
+           10 * kMinuteNs),
+       with_use(  // nine within ten minutes
+           [](watch::Use& one, uint64_t passed) {
+             one.allocator.emplace().num_alloc_retries = passed / kMinuteNs * 9 / 11;
+           },
+           2 * kHourNs)},
       {"memory-held-idle",
        with_use([](watch::Use& one, uint64_t) { one.process.busy_percent = 0; },
                 kHourNs + kMinuteNs),

@@ -28,6 +28,8 @@ enum class Measure : uint8_t {
   kIdleMemory,
   kUnusedReserve,
   kDeadProcessMemory,
+  kAllocRetries,
+  kOoms,
   kXid,
   kOtherXid,
   kHeldClocks,

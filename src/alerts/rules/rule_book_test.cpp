@@ -98,7 +98,8 @@ TEST(RuleBook, ErrorsSayWhereAndWhatIsMeant) {
       error_of("[rules.memory-leek]\nbelow = \"3h\""),
       "rules.toml:1:8: no rule 'memory-leek' is built in, did you mean 'memory-leak'?; a rule "
       "of your own needs 'measure', one of memory_used, time_to_full, process_time_to_full, "
-      "unattributed, idle_memory, unused_reserve, dead_process_memory, xid, other_xid, "
+      "unattributed, idle_memory, unused_reserve, dead_process_memory, alloc_retries, ooms, xid, "
+      "other_xid, "
       "held_clocks, temperature, memory_temperature, ecc_uncorrected, row_remap_failed, "
       "row_remap_pending, page_retirement_failed, page_retirement_pending, recovery_action, "
       "error, missing, source_failing, sample_time, sample_overdue");

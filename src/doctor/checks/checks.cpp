@@ -1,5 +1,6 @@
 #include "doctor/checks/checks.hpp"
 
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "gpu/drm/files.hpp"
 
@@ -75,7 +76,7 @@ std::string on_host(const MachineFacts& facts, std::string_view command) {
 }
 
 std::string place(const MachineFacts& facts) {
-  return facts.container.is_inside ? "on the host, not in this container" : "";
+  return facts.container.is_inside ? tr("on the host, not in this container") : "";
 }
 
 uint32_t branch_of(std::string_view version) { return number_at(version); }

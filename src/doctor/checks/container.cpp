@@ -1,5 +1,6 @@
 // In a container: was it given the GPUs, and does it still have them?
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "gpu/nvml/nvml_types.hpp"
@@ -25,33 +26,35 @@ Finding none_given(const MachineFacts& facts) {
   return {
       "container.no_gpu_given",
       Severity::kBad,
-      "the host has NVIDIA's driver, and this container was given no GPU",
-      "The GPUs' device files are not in here, so neither CUDA nor NVML can start.",
-      {"start the container with them; where that is not known, let the toolkit set the "
-       "runtime up on the host first",
+      tr("the host has NVIDIA's driver, and this container was given no GPU"),
+      tr("The GPUs' device files are not in here, so neither CUDA nor NVML can start."),
+      {tr("start the container with them; where that is not known, let the toolkit set the "
+          "runtime up on the host first"),
        {run_with_gpus(facts),
         "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"}}};
 }
 
 Finding hidden(const MachineFacts& facts) {
-  return {"container.hidden_by_variable",
-          Severity::kBad,
-          fmt::format("{} keeps the GPUs out of this container", kVisible),
-          "The container toolkit reads it from the image and from the command line: 'void', 'none' "
-          "and an empty value mean no GPU.",
-          {"start the container with another value",
-           {"docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all …"}},
-          {shown(facts, kVisible)}};
+  return {
+      "container.hidden_by_variable",
+      Severity::kBad,
+      trf("{} keeps the GPUs out of this container", kVisible),
+      tr("The container toolkit reads it from the image and from the command line: 'void', 'none' "
+         "and an empty value mean no GPU."),
+      {tr("start the container with another value"),
+       {"docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all …"}},
+      {shown(facts, kVisible)}};
 }
 
 Finding kubernetes() {
-  return {"container.kubernetes_no_gpu",
-          Severity::kBad,
-          "this pod was given no GPU",
-          "The node has NVIDIA's driver. A pod gets GPUs when one of its containers asks for them "
-          "in its limits, and the device plugin runs on the node.",
-          {"add to the container's resources, and see whether the node offers GPUs",
-           {"limits: {nvidia.com/gpu: 1}", "kubectl describe node NODE | grep nvidia.com/gpu"}}};
+  return {
+      "container.kubernetes_no_gpu",
+      Severity::kBad,
+      tr("this pod was given no GPU"),
+      tr("The node has NVIDIA's driver. A pod gets GPUs when one of its containers asks for them "
+         "in its limits, and the device plugin runs on the node."),
+      {tr("add to the container's resources, and see whether the node offers GPUs"),
+       {"limits: {nvidia.com/gpu: 1}", "kubectl describe node NODE | grep nvidia.com/gpu"}}};
 }
 
 bool has_capability(std::string_view value, std::string_view wanted) {
@@ -66,37 +69,37 @@ void add_capabilities(const MachineFacts& facts, Findings& findings) {
   std::string effect;
   if (!has_capability(*value, "compute") && !cuda_works(facts)) {
     missing = "compute";
-    effect = "Without compute there is no libcuda: CUDA is not available. ";
+    effect = tr("Without compute there is no libcuda: CUDA is not available. ");
   }
   if (!has_capability(*value, "utility") && !nvml_works(facts)) {
     missing += missing.empty() ? "utility" : ",utility";
-    effect += "Without utility there is no NVML: no nvidia-smi, no memory figures. ";
+    effect += tr("Without utility there is no NVML: no nvidia-smi, no memory figures. ");
   }
   if (missing.empty()) return;
   findings.push_back({"container.capabilities",
                       Severity::kBad,
-                      fmt::format("{} leaves {} out", kCapabilities, missing),
-                      effect + "The toolkit puts in those of the driver's libraries that this "
-                               "variable asks for.",
-                      {"start the container with both",
+                      trf("{} leaves {} out", kCapabilities, missing),
+                      effect + tr("The toolkit puts in those of the driver's libraries that this "
+                                  "variable asks for."),
+                      {tr("start the container with both"),
                        {"docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …"}},
                       {shown(facts, kCapabilities)}});
 }
 
 Finding lost(const MachineFacts& facts) {
-  return {
-      "container.devices_lost",
-      Severity::kBad,
-      "this container lost the right to use its GPUs",
-      "The device files are there, and the kernel refuses to open them: 'systemctl "
-      "daemon-reload' on the host, or a container update, wrote the control group's list of "
-      "devices again without them. Programs that have them open continue, new ones don't start.",
-      {"restart the container; for good, make the links that systemd needs to know the "
-       "devices by (on the host), or give them by CDI",
-       {"docker restart CONTAINER",
-        "sudo nvidia-ctk system create-dev-char-symlinks --create-all"}},
-      {facts.nvidia.nvml.error_text.empty() ? "opening is not permitted (EPERM)"
-                                            : "NVML: " + facts.nvidia.nvml.error_text}};
+  return {"container.devices_lost",
+          Severity::kBad,
+          tr("this container lost the right to use its GPUs"),
+          tr("The device files are there, and the kernel refuses to open them: 'systemctl "
+             "daemon-reload' on the host, or a container update, wrote the control group's list of "
+             "devices again without them. Programs that have them open continue, new ones don't "
+             "start."),
+          {tr("restart the container; for good, make the links that systemd needs to know the "
+              "devices by (on the host), or give them by CDI"),
+           {"docker restart CONTAINER",
+            "sudo nvidia-ctk system create-dev-char-symlinks --create-all"}},
+          {facts.nvidia.nvml.error_text.empty() ? tr("opening is not permitted (EPERM)")
+                                                : "NVML: " + facts.nvidia.nvml.error_text}};
 }
 
 bool has_lost_devices(const MachineFacts& facts) {
@@ -127,26 +130,27 @@ void add_drm(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"container.no_dri",
        Severity::kNote,
-       fmt::format("the host's {} GPU is not in this container", facts.drm.front().driver),
-       "Its files under /dev/dri are not here, so programs in the container can't "
-       "use it.",
-       {"give it to the container, if it is to use it; the second for ROCm",
+       trf("the host's {} GPU is not in this container", facts.drm.front().driver),
+       tr("Its files under /dev/dri are not here, so programs in the container can't "
+          "use it."),
+       {tr("give it to the container, if it is to use it; the second for ROCm"),
         {"docker run --device /dev/dri --group-add video …",
          "docker run --device /dev/kfd --device /dev/dri --group-add video …"}}});
 }
 
 Finding pid_namespace(const MachineFacts& facts) {
   const bool is_pod = facts.container.runtime == "kubernetes";
-  return {"container.pid_namespace",
-          Severity::kNote,
-          "processes of the host and of other containers are hidden",
-          "Drivers name processes by the host's numbers, which mean nothing in this pid namespace: "
-          "vram status shows such a process as hidden, without user and command, and can't tell "
-          "who holds the memory.",
-          {is_pod ? "give the pod that watches the host's"
-                  : "watch from the host, or from a "
-                    "container that shares its processes",
-           {is_pod ? "hostPID: true" : "docker run --pid=host …"}}};
+  return {
+      "container.pid_namespace",
+      Severity::kNote,
+      tr("processes of the host and of other containers are hidden"),
+      tr("Drivers name processes by the host's numbers, which mean nothing in this pid namespace: "
+         "vram status shows such a process as hidden, without user and command, and can't tell "
+         "who holds the memory."),
+      {is_pod ? tr("give the pod that watches the host's")
+              : tr("watch from the host, or from a "
+                   "container that shares its processes"),
+       {is_pod ? "hostPID: true" : "docker run --pid=host …"}}};
 }
 
 void add_memory_limit(const MachineFacts& facts, Findings& findings) {
@@ -156,21 +160,20 @@ void add_memory_limit(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"container.memory_limit",
        Severity::kWarning,
-       fmt::format("the control group allows {} of host memory, the GPU has {}",
-                   format_bytes(*limit), format_bytes(gpu)),
-       "Pinned memory, data loaders, checkpoints on their way to the disk and whatever is "
-       "offloaded count here: a model that fills the GPU does not pass through the host in one "
-       "piece, and the kernel kills the process at the limit.",
-       {"allow more (in Kubernetes limits.memory, under Slurm --mem)",
+       trf("the control group allows {} of host memory, the GPU has {}", format_bytes(*limit),
+           format_bytes(gpu)),
+       tr("Pinned memory, data loaders, checkpoints on their way to the disk and whatever is "
+          "offloaded count here: a model that fills the GPU does not pass through the host in one "
+          "piece, and the kernel kills the process at the limit."),
+       {tr("allow more (in Kubernetes limits.memory, under Slurm --mem)"),
         {fmt::format("docker run --memory={}g …", (gpu * 3 / 2) / kGiB + 1)}}});
 }
 
 Finding good(const MachineFacts& facts) {
   const std::string& runtime = facts.container.runtime;
   return {"container.good", Severity::kGood,
-          fmt::format("in a container{}, with {}",
-                      runtime.empty() ? "" : " (" + printable(runtime) + ")",
-                      counted(facts.nvidia.nvml.devices.value_or(0), "GPU"))};
+          trf("in a container{}, with {}", runtime.empty() ? "" : " (" + printable(runtime) + ")",
+              counted(facts.nvidia.nvml.devices.value_or(0), "GPU"))};
 }
 
 }  // namespace
@@ -198,28 +201,30 @@ Finding unusable(const MachineFacts& facts) {
   const FolderFacts& folder = facts.shared_memory;
   // A new one over it would hide what others have there.
   const Repair repair =
-      folder.exists ? Repair{"let everybody write to it", {as_root(facts, "chmod 1777 /dev/shm")}}
-                    : Repair{"mount it, for everybody to write",
-                             {as_root(facts, "mkdir -p /dev/shm"),
-                              as_root(facts, "mount -t tmpfs -o mode=1777 tmpfs /dev/shm")}};
+      folder.exists
+          ? Repair{tr("let everybody write to it"), {as_root(facts, "chmod 1777 /dev/shm")}}
+          : Repair{"mount it, for everybody to write",
+                   {as_root(facts, "mkdir -p /dev/shm"),
+                    as_root(facts, "mount -t tmpfs -o mode=1777 tmpfs /dev/shm")}};
   return {"permissions.shared_memory", Severity::kBad,
           fmt::format("{} {}", folder.path,
-                      folder.exists ? "may not be written by this user" : "is not there"),
-          "PyTorch's data loaders pass batches through it, NCCL speaks between GPUs through it, "
-          "and programs post their figures for vram on it.",
+                      folder.exists ? tr("may not be written by this user") : tr("is not there")),
+          tr("PyTorch's data loaders pass batches through it, NCCL speaks between GPUs through it, "
+             "and programs post their figures for vram on it."),
           repair};
 }
 
 Finding small(const MachineFacts& facts) {
-  return {"container.small_shm",
-          Severity::kWarning,
-          fmt::format("{} has {} only", facts.shared_memory.path,
-                      format_bytes(*facts.shared_memory.total_bytes)),
-          "That is the container's default. A batch of 256 images of 224 x 224 as 32-bit floats "
-          "takes 147 MiB: DataLoader workers die with 'Bus error' or 'insufficient shared memory', "
-          "and NCCL fails to start.",
-          {"start the container with more of it, or with the host's",
-           {"docker run --shm-size=16g …", "docker run --ipc=host …"}}};
+  return {
+      "container.small_shm",
+      Severity::kWarning,
+      trf("{} has {} only", facts.shared_memory.path,
+          format_bytes(*facts.shared_memory.total_bytes)),
+      tr("That is the container's default. A batch of 256 images of 224 x 224 as 32-bit floats "
+         "takes 147 MiB: DataLoader workers die with 'Bus error' or 'insufficient shared memory', "
+         "and NCCL fails to start."),
+      {tr("start the container with more of it, or with the host's"),
+       {"docker run --shm-size=16g …", "docker run --ipc=host …"}}};
 }
 
 Finding board_folder(const MachineFacts& facts, const FolderFacts& folder) {
@@ -228,13 +233,13 @@ Finding board_folder(const MachineFacts& facts, const FolderFacts& folder) {
   const bool is_ours = folder.uid == facts.process.uid;
   return {"permissions.board_folder",
           Severity::kWarning,
-          fmt::format("the board's folder {} is {}", folder.path,
-                      is_ours ? "open to other users" : "another user's"),
+          trf("the board's folder {} is {}", folder.path,
+              is_ours ? tr("open to other users") : tr("another user's")),
           "vram's programs post on it only where no other user may write (mode 0700, their own): "
           "they won't, and vram status and free won't see what they cache.",
-          is_named ? Repair{"let vram choose the folder, or name one that is not there yet",
+          is_named ? Repair{tr("let vram choose the folder, or name one that is not there yet"),
                             {"unset VRAM_BOARD"}}
-                   : Repair{"close it, or remove it where it is another user's",
+                   : Repair{tr("close it, or remove it where it is another user's"),
                             {as_root(facts, "chmod 700 " + folder.path)}},
           {fmt::format("mode {:04o}", folder.mode.value_or(0))}};
 }

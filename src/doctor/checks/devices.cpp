@@ -1,8 +1,10 @@
 // Does the driver have every GPU that the bus has?
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "gpu/drm/files.hpp"
+#include "gpu/number_formats.hpp"
 
 #include <fmt/format.h>
 
@@ -15,36 +17,55 @@ Finding fell_off(const MachineFacts& facts, const PciGpu& gpu) {
   return {
       "driver.gpu_fell_off",
       Severity::kBad,
-      fmt::format("the GPU at {} fell off the bus", gpu.pci_id),
-      "It answers nothing but ones (lspci shows 'rev ff'). Programs that used it are lost; it "
-      "comes back with a restart at best. Heat, power (cables, the supply's peak load), a loose "
-      "seat or a failing card are the usual reasons.",
-      {"restart, switched off for a moment if possible; when it comes again, check power and "
-       "seat, then the card",
+      trf("the GPU at {} fell off the bus", gpu.pci_id),
+      tr("It answers nothing but ones (lspci shows 'rev ff'). Programs that used it are lost; it "
+         "comes back with a restart at best. Heat, power (cables, the supply's peak load), a loose "
+         "seat or a failing card are the usual reasons."),
+      {tr("restart, switched off for a moment if possible; when it comes again, check power and "
+          "seat, then the card"),
        {on_host(facts, "dmesg | grep -iE 'xid|aer|fallen'"), on_host(facts, "reboot")}}};
 }
 
 Finding missing(const MachineFacts& facts, size_t on_bus) {
   Finding finding{"driver.gpu_missing",
                   Severity::kBad,
-                  fmt::format("the driver sees {} of {}", facts.nvidia.nvml.devices.value_or(0),
-                              counted(on_bus, "GPU")),
-                  "The others are on the bus, and the driver gave up on them when it started or "
-                  "since: the kernel's log says why.",
-                  {"see what the driver says of them; often a restart brings them back",
+                  trf("the driver sees {} of {}", facts.nvidia.nvml.devices.value_or(0),
+                      counted(on_bus, "GPU")),
+                  tr("The others are on the bus, and the driver gave up on them when it started or "
+                     "since: the kernel's log says why."),
+                  {tr("see what the driver says of them; often a restart brings them back"),
                    {on_host(facts, "dmesg | grep -i nvrm"), on_host(facts, "reboot")}}};
   for (const PciGpu* gpu : nvidia_gpus(facts))
-    finding.evidence.push_back(gpu->pci_id + (gpu->is_gone ? ": does not answer" : ""));
+    finding.evidence.push_back(gpu->pci_id + (gpu->is_gone ? tr(": does not answer") : ""));
   return finding;
 }
 
 std::string driver_in_words(const MachineFacts& facts) {
   const std::string version = driver_version(facts);
   const auto& is_open = facts.nvidia.is_open;
-  return fmt::format("NVIDIA's driver {}{}", version,
-                     !is_open   ? ""
-                     : *is_open ? " (open kernel modules)"
-                                : " (proprietary kernel modules)");
+  return trf("NVIDIA's driver {}{}", version,
+             !is_open   ? ""
+             : *is_open ? tr(" (open kernel modules)")
+                        : tr(" (proprietary kernel modules)"));
+}
+
+// Once for each kind of device.
+void add_formats(const MachineFacts& facts, Findings& findings) {
+  std::vector<std::string> named;
+  for (const watch::Device& device : devices(facts)) {
+    const auto& formats = gpu::tensor_core_formats(device.identity);
+    if (!formats) continue;
+    const std::string name =
+        fmt::format("{}, compute capability {}", printable(device.identity.name.value_or("GPU")),
+                    printable(device.identity.compute_capability.value_or("")));
+    if (std::ranges::count(named, name) > 0) continue;
+    named.push_back(name);
+    findings.push_back(
+        {"driver.formats", Severity::kGood,
+         formats->empty()
+             ? fmt::format("{}: no tensor cores, so half precision saves memory only", name)
+             : fmt::format("{}: tensor cores for {}", name, fmt::join(*formats, ", "))});
+  }
 }
 
 }  // namespace
@@ -64,9 +85,10 @@ Findings check_devices(const MachineFacts& facts) {
   const std::string& version = facts.nvidia.cuda.version;
   if (nvml_works(facts) && cuda_works(facts) && findings.empty()) {
     findings.push_back({"driver.good", Severity::kGood,
-                        fmt::format("{}: NVML counts {}, CUDA{} starts", driver_in_words(facts),
-                                    counted(seen, "GPU"), version.empty() ? "" : " " + version)});
+                        trf("{}: NVML counts {}, CUDA{} starts", driver_in_words(facts),
+                            counted(seen, "GPU"), version.empty() ? "" : " " + version)});
   }
+  add_formats(facts, findings);
   return findings;
 }
 
@@ -116,32 +138,32 @@ std::optional<bool> names_a_device(const MachineFacts& facts, const std::string&
 Finding none(const MachineFacts& facts) {
   return {"cuda.visible_none",
           Severity::kWarning,
-          "CUDA_VISIBLE_DEVICES hides every GPU",
-          "CUDA programs started here find no GPU and fall back to the processor, or end.",
+          tr("CUDA_VISIBLE_DEVICES hides every GPU"),
+          tr("CUDA programs started here find no GPU and fall back to the processor, or end."),
           {"", {fmt::format("unset {}", kName)}},
           {shown(facts, kName)}};
 }
 
 Finding invalid(const MachineFacts& facts, const std::string& word, size_t at) {
-  return {
-      "cuda.visible_invalid",
-      Severity::kBad,
-      fmt::format("CUDA_VISIBLE_DEVICES names a GPU that is not there: {}", word),
-      fmt::format("CUDA takes the list up to the first word that names none, so programs see {} "
-                  "of the {} here.",
-                  counted(at, "GPU"), *facts.nvidia.nvml.devices),
-      {"name those that nvidia-smi -L lists", {"nvidia-smi -L", fmt::format("unset {}", kName)}},
-      {shown(facts, kName)}};
+  return {"cuda.visible_invalid",
+          Severity::kBad,
+          trf("CUDA_VISIBLE_DEVICES names a GPU that is not there: {}", word),
+          trf("CUDA takes the list up to the first word that names none, so programs see {} "
+              "of the {} here.",
+              counted(at, "GPU"), *facts.nvidia.nvml.devices),
+          {tr("name those that nvidia-smi -L lists"),
+           {"nvidia-smi -L", fmt::format("unset {}", kName)}},
+          {shown(facts, kName)}};
 }
 
 Finding twice(const MachineFacts& facts, const std::string& word) {
   return {
       "cuda.visible_twice",
       Severity::kBad,
-      fmt::format("CUDA_VISIBLE_DEVICES names GPU {} twice", word),
-      "CUDA does not take a list with a device in it twice: programs find no GPU, or fewer than "
-      "meant.",
-      {"name each once", {fmt::format("unset {}", kName)}},
+      trf("CUDA_VISIBLE_DEVICES names GPU {} twice", word),
+      tr("CUDA does not take a list with a device in it twice: programs find no GPU, or fewer than "
+         "meant."),
+      {tr("name each once"), {fmt::format("unset {}", kName)}},
       {shown(facts, kName)}};
 }
 

@@ -1,6 +1,7 @@
 // Variables of CUDA and vram, and those by which TensorFlow and JAX take memory ahead: two programs
 // that both do don't fit on one GPU.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "gpu/drm/files.hpp"
@@ -65,13 +66,14 @@ void add_fraction(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"jax.fraction",
        Severity::kWarning,
-       fmt::format("{} is {}", name, printable(*value)),
+       trf("{} is {}", name, printable(*value)),
        fraction && *fraction > 0.95 && *fraction <= 1
-           ? "JAX takes that share of the whole GPU at its first use. The CUDA context and the "
-             "libraries' own memory come besides, and don't fit any more."
-           : "It is a share of the GPU's memory, as .75: JAX fails at its start, or asks for more "
-             "than there is.",
-       {"leave some for the context", {fmt::format("export {}=.90", name)}},
+           ? tr("JAX takes that share of the whole GPU at its first use. The CUDA context and the "
+                "libraries' own memory come besides, and don't fit any more.")
+           : tr("It is a share of the GPU's memory, as .75: JAX fails at its start, or asks for "
+                "more "
+                "than there is."),
+       {tr("leave some for the context"), {fmt::format("export {}=.90", name)}},
        {shown(facts, name)}});
 }
 
@@ -81,10 +83,10 @@ void add_jax(const MachineFacts& facts, Findings& findings) {
     findings.push_back(
         {"jax.platform_allocator",
          Severity::kWarning,
-         "JAX asks the driver for each array (XLA_PYTHON_CLIENT_ALLOCATOR=platform)",
-         "Each allocation and each free is a call of the driver, the free waits for "
-         "the GPU: very slow. It is meant for finding out-of-memory errors.",
-         {"let it grow as needed, with its own allocator",
+         tr("JAX asks the driver for each array (XLA_PYTHON_CLIENT_ALLOCATOR=platform)"),
+         tr("Each allocation and each free is a call of the driver, the free waits for "
+            "the GPU: very slow. It is meant for finding out-of-memory errors."),
+         {tr("let it grow as needed, with its own allocator"),
           {fmt::format("unset {}", kJaxAllocator), fmt::format("export {}=false", kPreallocate)}},
          {shown(facts, kJaxAllocator)}});
   const bool names_amount = variable(facts, kFractions[0]) || variable(facts, kFractions[1]) ||
@@ -95,12 +97,12 @@ void add_jax(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"jax.preallocates",
        Severity::kNote,
-       fmt::format(
-           "JAX takes 75 % of each GPU at its first use{}",
-           gpu == 0 ? "" : fmt::format(" ({} of {})", format_bytes(taken), format_bytes(gpu))),
-       "Monitors show it as used, whatever the program needs, and a second program finds a quarter "
-       "of the GPU.",
-       {"where the GPU is shared", {fmt::format("export {}=false", kPreallocate)}}});
+       trf("JAX takes 75 % of each GPU at its first use{}",
+           gpu == 0 ? "" : trf(" ({} of {})", format_bytes(taken), format_bytes(gpu))),
+       tr("Monitors show it as used, whatever the program needs, and a second program finds a "
+          "quarter "
+          "of the GPU."),
+       {tr("where the GPU is shared"), {fmt::format("export {}=false", kPreallocate)}}});
 }
 
 void add_tensorflow(const MachineFacts& facts, Findings& findings) {
@@ -108,20 +110,20 @@ void add_tensorflow(const MachineFacts& facts, Findings& findings) {
     findings.push_back(
         {"tf.takes_all",
          Severity::kNote,
-         "TensorFlow takes all free memory of each GPU at its first use "
-         "(TF_FORCE_GPU_ALLOW_GROWTH=false)",
-         "Monitors show it as used, whatever the program needs, and a second program "
-         "finds nothing. The variable overrides what the program itself asks for.",
-         {"where the GPU is shared", {fmt::format("export {}=true", kGrowth)}},
+         tr("TensorFlow takes all free memory of each GPU at its first use "
+            "(TF_FORCE_GPU_ALLOW_GROWTH=false)"),
+         tr("Monitors show it as used, whatever the program needs, and a second program "
+            "finds nothing. The variable overrides what the program itself asks for."),
+         {tr("where the GPU is shared"), {fmt::format("export {}=true", kGrowth)}},
          {shown(facts, kGrowth)}});
   const auto allocator = variable(facts, kTfAllocator);
   if (allocator && !allocator->empty() && *allocator != "cuda_malloc_async" &&
       *allocator != "cuda_malloc")
     findings.push_back({"tf.unknown_allocator",
                         Severity::kWarning,
-                        fmt::format("TensorFlow knows no allocator '{}'", printable(*allocator)),
-                        "It logs an error and uses its own one, which takes all memory "
-                        "ahead.",
+                        trf("TensorFlow knows no allocator '{}'", printable(*allocator)),
+                        tr("It logs an error and uses its own one, which takes all memory "
+                           "ahead."),
                         {"", {fmt::format("export {}=cuda_malloc_async", kTfAllocator)}},
                         {shown(facts, kTfAllocator)}});
 }
@@ -133,13 +135,13 @@ void add_both(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"frameworks.both_preallocate",
        Severity::kWarning,
-       "JAX and TensorFlow are set up here, and both take memory ahead",
-       "JAX takes 75 % of the GPU and TensorFlow all that is free: in one program, or in two on "
-       "one "
-       "GPU, the second one has too little. TensorFlow is often there for its data pipeline "
-       "only.",
-       {"let both grow as needed, or keep TensorFlow off the GPU: "
-        "tf.config.set_visible_devices([], 'GPU')",
+       tr("JAX and TensorFlow are set up here, and both take memory ahead"),
+       tr("JAX takes 75 % of the GPU and TensorFlow all that is free: in one program, or in two on "
+          "one "
+          "GPU, the second one has too little. TensorFlow is often there for its data pipeline "
+          "only."),
+       {tr("let both grow as needed, or keep TensorFlow off the GPU: "
+           "tf.config.set_visible_devices([], 'GPU')"),
         {fmt::format("export {}=true", kGrowth), fmt::format("export {}=false", kPreallocate)}}});
 }
 
@@ -155,7 +157,7 @@ Findings check_vram_environment(const MachineFacts& facts) {
         {"vram.unknown_variable",
          Severity::kWarning,
          fmt::format("vram has no variable {}; {} may be meant", printable(name), meant),
-         "It does nothing.",
+         tr("It does nothing."),
          {"", {fmt::format("export {}=…", meant)}},
          {shown(facts, name)}});
   }
@@ -163,8 +165,8 @@ Findings check_vram_environment(const MachineFacts& facts) {
     if (variable(facts, name).value_or("").empty()) continue;
     findings.push_back({"vram.other_library",
                         Severity::kNote,
-                        fmt::format("{} names another library than the driver's", name),
-                        "What vram says of the GPUs comes from there.",
+                        trf("{} names another library than the driver's", name),
+                        tr("What vram says of the GPUs comes from there."),
                         {"", {"unset " + name}},
                         {shown(facts, name)}});
   }
@@ -186,18 +188,24 @@ struct Costly {
   const char* why;
 };
 constexpr std::array kSwitches = {
-    Costly{"cuda.launch_blocking", "CUDA_LAUNCH_BLOCKING", Severity::kWarning,
-           "every kernel is waited for (CUDA_LAUNCH_BLOCKING)",
-           "The GPU idles while the program prepares the next kernel: small kernels run several "
-           "times slower. It is meant for finding the line of an error."},
-    Costly{"cuda.cache_disabled", "CUDA_CACHE_DISABLE", Severity::kWarning,
-           "kernels that were compiled for this GPU are not kept (CUDA_CACHE_DISABLE)",
-           "Programs whose binaries are for another GPU compile theirs at each start, for seconds "
-           "to minutes."},
-    Costly{"nccl.p2p_disabled", "NCCL_P2P_DISABLE", Severity::kWarning,
-           "GPUs may not copy to each other directly (NCCL_P2P_DISABLE)",
-           "NCCL goes through the host's memory, which is slower by far where there is NVLink. It "
-           "is meant for machines where direct copies hang or lie."}};
+    Costly{
+        "cuda.launch_blocking", "CUDA_LAUNCH_BLOCKING", Severity::kWarning,
+        tr_later("every kernel is waited for (CUDA_LAUNCH_BLOCKING)"),
+        tr_later(
+            "The GPU idles while the program prepares the next kernel: small kernels run several "
+            "times slower. It is meant for finding the line of an error.")},
+    Costly{
+        "cuda.cache_disabled", "CUDA_CACHE_DISABLE", Severity::kWarning,
+        tr_later("kernels that were compiled for this GPU are not kept (CUDA_CACHE_DISABLE)"),
+        tr_later(
+            "Programs whose binaries are for another GPU compile theirs at each start, for seconds "
+            "to minutes.")},
+    Costly{
+        "nccl.p2p_disabled", "NCCL_P2P_DISABLE", Severity::kWarning,
+        tr_later("GPUs may not copy to each other directly (NCCL_P2P_DISABLE)"),
+        tr_later(
+            "NCCL goes through the host's memory, which is slower by far where there is NVLink. It "
+            "is meant for machines where direct copies hang or lie.")}};
 
 void add_switches(const MachineFacts& facts, Findings& findings) {
   for (const Costly& costly : kSwitches) {
@@ -217,12 +225,12 @@ void add_eager(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"cuda.eager_loading",
        Severity::kWarning,
-       "all kernels of all libraries are loaded at the start "
-       "(CUDA_MODULE_LOADING=EAGER)",
-       "PyTorch and its libraries have several hundred MiB of kernels, of which a "
-       "program uses few; each process holds them all on each GPU, outside of any "
-       "allocator's figures.",
-       {"leave it to CUDA, which loads a kernel when it is first used (from 11.7 on)",
+       tr("all kernels of all libraries are loaded at the start "
+          "(CUDA_MODULE_LOADING=EAGER)"),
+       tr("PyTorch and its libraries have several hundred MiB of kernels, of which a "
+          "program uses few; each process holds them all on each GPU, outside of any "
+          "allocator's figures."),
+       {tr("leave it to CUDA, which loads a kernel when it is first used (from 11.7 on)"),
         {fmt::format("unset {}", kVariableName)}},
        {shown(facts, kVariableName)}});
 }
@@ -239,25 +247,26 @@ void add_order(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"cuda.device_order",
        Severity::kWarning,
-       "CUDA numbers these GPUs otherwise than nvidia-smi and vram do",
-       fmt::format("There are several kinds ({}). Without CUDA_DEVICE_ORDER CUDA puts "
-                   "what it takes for the fastest first, so CUDA_VISIBLE_DEVICES=1 "
-                   "may mean another GPU than nvidia-smi's 1.",
-                   fmt::join(names, ", ")),
-       {"number them by their places on the bus", {"export CUDA_DEVICE_ORDER=PCI_BUS_ID"}}});
+       tr("CUDA numbers these GPUs otherwise than nvidia-smi and vram do"),
+       trf("There are several kinds ({}). Without CUDA_DEVICE_ORDER CUDA puts "
+           "what it takes for the fastest first, so CUDA_VISIBLE_DEVICES=1 "
+           "may mean another GPU than nvidia-smi's 1.",
+           fmt::join(names, ", ")),
+       {tr("number them by their places on the bus"), {"export CUDA_DEVICE_ORDER=PCI_BUS_ID"}}});
 }
 
 void add_nccl_buffers(const MachineFacts& facts, Findings& findings) {
   constexpr const char* kVariableName = "NCCL_BUFFSIZE";
   const auto bytes = gpu::drm::as_number(variable(facts, kVariableName).value_or(""));
   if (!bytes || *bytes <= kNcclBuffer) return;
-  findings.push_back({"nccl.large_buffers",
-                      Severity::kNote,
-                      fmt::format("NCCL's buffers are of {} each", format_bytes(*bytes)),
-                      "NCCL has one for each channel and each connection of each communicator, on "
-                      "every GPU and outside of any allocator's figures. Its default is 4 MiB.",
-                      {"", {fmt::format("unset {}", kVariableName)}},
-                      {shown(facts, kVariableName)}});
+  findings.push_back(
+      {"nccl.large_buffers",
+       Severity::kNote,
+       trf("NCCL's buffers are of {} each", format_bytes(*bytes)),
+       tr("NCCL has one for each channel and each connection of each communicator, on "
+          "every GPU and outside of any allocator's figures. Its default is 4 MiB."),
+       {"", {fmt::format("unset {}", kVariableName)}},
+       {shown(facts, kVariableName)}});
 }
 
 // What is known to stand between programs and the GPU's memory.
@@ -267,24 +276,25 @@ struct Preload {
 };
 constexpr std::array kPreloads = {
     Preload{"libvgpu",
-            "HAMi's limit on GPU memory: what programs see as the GPU's memory is a "
-            "quota, and its figures differ from the driver's"},
+            tr_later("HAMi's limit on GPU memory: what programs see as the GPU's memory is a "
+                     "quota, and its figures differ from the driver's")},
     Preload{"torch_memory_saver",
-            "torch_memory_saver: it takes allocations out of PyTorch's hands "
-            "and does not work with expandable segments"},
-    Preload{"kvcached", "kvcached: it maps PyTorch's memory by itself"}};
+            tr_later("torch_memory_saver: it takes allocations out of PyTorch's hands "
+                     "and does not work with expandable segments")},
+    Preload{"kvcached", tr_later("kvcached: it maps PyTorch's memory by itself")}};
 
 void add_preloaded(const MachineFacts& facts, Findings& findings) {
   for (const PreloadedFile& file : facts.process.preloaded) {
     const std::string path = printable(file.path);
     if (!file.exists) {
-      findings.push_back({"cuda.preload_missing",
-                          Severity::kWarning,
-                          fmt::format("LD_PRELOAD names a file that is not there: {}", path),
-                          "The loader says so at the start of every program and continues without "
-                          "it.",
-                          {"take it out", {"unset LD_PRELOAD"}},
-                          {shown(facts, "LD_PRELOAD")}});
+      findings.push_back(
+          {"cuda.preload_missing",
+           Severity::kWarning,
+           trf("LD_PRELOAD names a file that is not there: {}", path),
+           tr("The loader says so at the start of every program and continues without "
+              "it."),
+           {tr("take it out"), {"unset LD_PRELOAD"}},
+           {shown(facts, "LD_PRELOAD")}});
       continue;
     }
     const auto known = std::ranges::find_if(kPreloads, [&](const Preload& preload) {
@@ -293,9 +303,9 @@ void add_preloaded(const MachineFacts& facts, Findings& findings) {
     if (known == kPreloads.end()) continue;
     findings.push_back({"cuda.preload",
                         Severity::kNote,
-                        fmt::format("{} stands between programs and the CUDA driver", path),
-                        fmt::format("It is {}.", known->what),
-                        {"take it out of LD_PRELOAD if it is not meant", {"unset LD_PRELOAD"}},
+                        trf("{} stands between programs and the CUDA driver", path),
+                        trf("It is {}.", known->what),
+                        {tr("take it out of LD_PRELOAD if it is not meant"), {"unset LD_PRELOAD"}},
                         {shown(facts, "LD_PRELOAD")}});
   }
 }

@@ -1,5 +1,6 @@
 // The GPUs' health, from one sample.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "gpu/nvml/nvml_events.hpp"
@@ -16,14 +17,14 @@ std::string where(const MachineFacts& facts) {
 }
 
 Repair restart(const MachineFacts& facts) {
-  return {"end all programs on its GPUs, then restart the machine" + where(facts),
+  return {tr("end all programs on its GPUs, then restart the machine") + where(facts),
           {on_host(facts, "reboot")}};
 }
 
 Repair reset(const MachineFacts& facts, const watch::Device& device) {
   const auto command = nvidia_smi(device, "--gpu-reset");
   if (!command) return restart(facts);
-  return {"end all programs on it, then reset it; a restart of the machine does the same" +
+  return {tr("end all programs on it, then reset it; a restart of the machine does the same") +
               where(facts),
           {on_host(facts, *command), on_host(facts, "reboot")}};
 }
@@ -38,8 +39,8 @@ Repair recovery(const MachineFacts& facts, const watch::Device& device, std::str
   if (action == "reboot") return restart(facts);
   if (action == "drain peer to peer")
     return {
-        "end the programs that use it together with other GPUs (NVLink, peer to peer), and see "
-        "whether the driver still asks for it" +
+        tr("end the programs that use it together with other GPUs (NVLink, peer to peer), and see "
+           "whether the driver still asks for it") +
             where(facts),
         requested_for(device, "-q")};
   return reset(facts, device);
@@ -49,8 +50,8 @@ void add_trouble(const MachineFacts& facts, const watch::Device& device, Finding
   if (!device.sample.trouble) return;
   findings.push_back(
       {"health.error", Severity::kBad,
-       fmt::format("{} does not answer: {}", name_of(device), printable(*device.sample.trouble)),
-       "Programs can't use it. The others go on.", reset(facts, device)});
+       trf("{} does not answer: {}", name_of(device), printable(*device.sample.trouble)),
+       tr("Programs can't use it. The others go on."), reset(facts, device)});
 }
 
 void add_recovery(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
@@ -58,8 +59,8 @@ void add_recovery(const MachineFacts& facts, const watch::Device& device, Findin
   if (action == "none" || action.empty()) return;
   findings.push_back(
       {"health.recovery", Severity::kBad,
-       fmt::format("the driver asks for a recovery of {}: {}", name_of(device), printable(action)),
-       "After a fault it considers the GPU unreliable until that is done.",
+       trf("the driver asks for a recovery of {}: {}", name_of(device), printable(action)),
+       tr("After a fault it considers the GPU unreliable until that is done."),
        recovery(facts, device, action)});
 }
 
@@ -67,15 +68,15 @@ void add_ecc(const MachineFacts& facts, const watch::Device& device, Findings& f
   const uint64_t errors = device.health.ecc_since_boot.uncorrected.value_or(0);
   if (errors == 0) return;
   Repair repair = reset(facts, device);
-  repair.how += "; then test it, and have it replaced when errors come again";
+  repair.how += tr("; then test it, and have it replaced when errors come again");
   for (std::string& command : requested_for(device, "-q -d ECC,ROW_REMAPPER"))
     repair.commands.push_back(std::move(command));
   findings.push_back(
       {"health.ecc", Severity::kBad,
-       fmt::format("{} in the memory of {} since the driver was loaded",
-                   counted(errors, "uncorrected error"), name_of(device)),
-       "Programs that touched that memory were ended (Xid 48, 94, 95), or computed with wrong "
-       "values where ECC does not reach.",
+       trf("{} in the memory of {} since the driver was loaded",
+           counted(errors, "uncorrected error"), name_of(device)),
+       tr("Programs that touched that memory were ended (Xid 48, 94, 95), or computed with wrong "
+          "values where ECC does not reach."),
        std::move(repair)});
 }
 
@@ -83,21 +84,20 @@ void add_rows(const MachineFacts& facts, const watch::Device& device, Findings& 
   const auto& rows = device.health.remapped_rows;
   if (!rows) return;
   if (rows->has_failed)
-    findings.push_back(
-        {"health.row_remap_failed",
-         Severity::kBad,
-         fmt::format("{} has a bad row of memory and no spare one for it", name_of(device)),
-         "Errors will come again at that place: this GPU is to be replaced "
-         "(NVIDIA's criterion for a return).",
-         {"take it out of use, and ask for a replacement with this report",
-          requested_for(device, "-q -d ROW_REMAPPER")}});
+    findings.push_back({"health.row_remap_failed",
+                        Severity::kBad,
+                        trf("{} has a bad row of memory and no spare one for it", name_of(device)),
+                        tr("Errors will come again at that place: this GPU is to be replaced "
+                           "(NVIDIA's criterion for a return)."),
+                        {tr("take it out of use, and ask for a replacement with this report"),
+                         requested_for(device, "-q -d ROW_REMAPPER")}});
   if (rows->is_pending)
-    findings.push_back(
-        {"health.row_remap_pending", Severity::kWarning,
-         fmt::format("{} replaces a bad row of memory at its next reset", name_of(device)),
-         "Programs go on unaffected: the driver keeps that memory from them. The reset gives them "
-         "as much as before.",
-         reset(facts, device)});
+    findings.push_back({"health.row_remap_pending", Severity::kWarning,
+                        trf("{} replaces a bad row of memory at its next reset", name_of(device)),
+                        tr("Programs go on unaffected: the driver keeps that memory from them. The "
+                           "reset gives them "
+                           "as much as before."),
+                        reset(facts, device)});
 }
 
 void add_pages(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
@@ -105,16 +105,14 @@ void add_pages(const MachineFacts& facts, const watch::Device& device, Findings&
   if (pages.has_failed.value_or(false))
     findings.push_back(
         {"health.page_retirement_failed", Severity::kBad,
-         fmt::format("{} has a bad page of memory that could not be taken out of use",
-                     name_of(device)),
-         "The driver may give that page to a program again, and errors with it.",
+         trf("{} has a bad page of memory that could not be taken out of use", name_of(device)),
+         tr("The driver may give that page to a program again, and errors with it."),
          reset(facts, device)});
   if (pages.is_pending.value_or(false))
-    findings.push_back({"health.page_retirement_pending", Severity::kWarning,
-                        fmt::format("{} has a bad page of memory that waits to be taken out of use",
-                                    name_of(device)),
-                        "Until then programs may be given the bad page again.",
-                        reset(facts, device)});
+    findings.push_back(
+        {"health.page_retirement_pending", Severity::kWarning,
+         trf("{} has a bad page of memory that waits to be taken out of use", name_of(device)),
+         tr("Until then programs may be given the bad page again."), reset(facts, device)});
 }
 
 // A power cap at full load is how GPUs are meant to run; these are not.
@@ -133,15 +131,17 @@ void add_throttling(const watch::Device& device, Findings& findings) {
   findings.push_back(
       {"health.throttling",
        Severity::kWarning,
-       fmt::format("{} is held back now: {}{}", name_of(device), fmt::join(reasons, ", "),
-                   celsius ? fmt::format(" ({} C)", *celsius) : ""),
-       is_power ? "The power supply or the rack asks for less: kernels run slower than they could, "
-                  "in lockstep jobs on all GPUs."
-                : "It is too hot for its full clock: kernels run slower than they could, in "
-                  "lockstep jobs on all GPUs.",
-       {is_power ? "look at the power supply, its cables and the rack's limit"
-                 : "look at fans, dust, air flow and the room; a lower power limit keeps the clock "
-                   "steady until then",
+       trf("{} is held back now: {}{}", name_of(device), fmt::join(reasons, ", "),
+           celsius ? fmt::format(" ({} C)", *celsius) : ""),
+       is_power
+           ? tr("The power supply or the rack asks for less: kernels run slower than they could, "
+                "in lockstep jobs on all GPUs.")
+           : tr("It is too hot for its full clock: kernels run slower than they could, in "
+                "lockstep jobs on all GPUs."),
+       {is_power
+            ? tr("look at the power supply, its cables and the rack's limit")
+            : tr("look at fans, dust, air flow and the room; a lower power limit keeps the clock "
+                 "steady until then"),
         requested_for(device, "-q -d PERFORMANCE,TEMPERATURE,POWER")}});
 }
 
@@ -150,15 +150,16 @@ void add_bar(const watch::Device& device, Findings& findings) {
   const auto bar = device.health.bar1 ? device.health.bar1->total_bytes : std::nullopt;
   const auto memory = device.sample.memory.total_bytes;
   if (!bar || !memory || *bar > kClassicBar || *memory <= *bar) return;
-  findings.push_back({"health.small_bar",
-                      Severity::kNote,
-                      fmt::format("the host reaches {} of the {} of {} at a time",
-                                  format_bytes(*bar), format_bytes(*memory), name_of(device)),
-                      "Direct copies between GPUs and from the network or disks (GPUDirect) go "
-                      "through that window; ordinary copies don't.",
-                      {"switch on 'Resizable BAR' and 'Above 4G decoding' in the firmware, where "
-                       "the machine has them",
-                       {}}});
+  findings.push_back(
+      {"health.small_bar",
+       Severity::kNote,
+       trf("the host reaches {} of the {} of {} at a time", format_bytes(*bar),
+           format_bytes(*memory), name_of(device)),
+       tr("Direct copies between GPUs and from the network or disks (GPUDirect) go "
+          "through that window; ordinary copies don't."),
+       {tr("switch on 'Resizable BAR' and 'Above 4G decoding' in the firmware, where "
+           "the machine has them"),
+        {}}});
 }
 
 bool is_well(const watch::Device& device) {
@@ -182,9 +183,9 @@ Findings check_health(const MachineFacts& facts) {
   const bool is_fine = std::ranges::none_of(
       findings, [](const Finding& finding) { return finding.severity < Severity::kNote; });
   if (is_fine && !all.empty() && std::ranges::all_of(all, is_well))
-    findings.push_back({"health.good", Severity::kGood,
-                        fmt::format("{}: no trouble, no memory errors known, not held back",
-                                    counted(all.size(), "GPU"))});
+    findings.push_back(
+        {"health.good", Severity::kGood,
+         trf("{}: no trouble, no memory errors known, not held back", counted(all.size(), "GPU"))});
   return findings;
 }
 
@@ -195,8 +196,8 @@ namespace {
 using gpu::nvml::XidMeaning;
 using gpu::nvml::XidSeverity;
 
-constexpr XidMeaning kUnknown = {0, XidSeverity::kProgram, "a report of NVIDIA's driver",
-                                 "see NVIDIA's list of Xid errors"};
+constexpr XidMeaning kUnknown = {0, XidSeverity::kProgram, tr_later("a report of NVIDIA's driver"),
+                                 tr_later("see NVIDIA's list of Xid errors")};
 
 Severity severity_of(XidSeverity gravity) {
   switch (gravity) {
@@ -216,11 +217,12 @@ Finding reported(const MachineFacts& facts, const LoggedXid& logged) {
   const Severity severity = severity_of(meaning.gravity);
   return {"health.xid",
           severity,
-          fmt::format("Xid {} of the GPU at {}: {} ({} in the kernel's log)", logged.xid,
-                      printable(logged.pci_id), meaning.what, counted(logged.count, "time")),
-          severity == Severity::kNote ? "It is the program's fault, as a rule, and not the GPU's."
-                                      : "It may be over: the log goes back to the machine's start.",
-          {std::string(meaning.then), {as_root(facts, "dmesg -T | grep -i xid")}},
+          trf("Xid {} of the GPU at {}: {} ({} in the kernel's log)", logged.xid,
+              printable(logged.pci_id), tr(meaning.what), counted(logged.count, "time")),
+          severity == Severity::kNote
+              ? tr("It is the program's fault, as a rule, and not the GPU's.")
+              : tr("It may be over: the log goes back to the machine's start."),
+          {std::string(tr(meaning.then)), {as_root(facts, "dmesg -T | grep -i xid")}},
           {printable(logged.last)}};
 }
 
@@ -231,13 +233,14 @@ Findings check_xids(const MachineFacts& facts) {
   if (facts.platform.is_wsl || !nvml_works(facts)) {
     if (!facts.xids) return {};
   } else if (!facts.xids) {
-    findings.push_back({"health.xid_unknown",
-                        Severity::kNote,
-                        "whether the GPUs had faults before is not known",
-                        "NVML reports faults (Xids) while a program listens; those before are in "
-                        "the kernel's log, which this user may not read.",
-                        {facts.container.is_inside ? place(facts) : "read it as root",
-                         {"sudo dmesg -T | grep -i xid"}}});
+    findings.push_back(
+        {"health.xid_unknown",
+         Severity::kNote,
+         tr("whether the GPUs had faults before is not known"),
+         tr("NVML reports faults (Xids) while a program listens; those before are in "
+            "the kernel's log, which this user may not read."),
+         {facts.container.is_inside ? place(facts) : tr("read it as root"),
+          {"sudo dmesg -T | grep -i xid"}}});
     return findings;
   }
   for (const LoggedXid& logged : *facts.xids) findings.push_back(reported(facts, logged));

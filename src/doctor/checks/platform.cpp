@@ -1,4 +1,5 @@
 // What kind of machine this is, as far as GPU memory is concerned.
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 
@@ -12,20 +13,20 @@ namespace {
 Finding no_gpu() {
   return {"platform.no_gpu",
           Severity::kNote,
-          "no NVIDIA, AMD or Intel GPU on the bus",
+          tr("no NVIDIA, AMD or Intel GPU on the bus"),
           "vram status, top and free have nothing to show here. Reports, replays, tuning and dry "
           "runs need no GPU.",
-          {"try vram on the recordings that come with it",
+          {tr("try vram on the recordings that come with it"),
            {"vram demo", "vram status --gpu sim --watch 1"}}};
 }
 
 Finding passthrough(const PciGpu& gpu) {
   return {"platform.gpu_passthrough",
           Severity::kNote,
-          fmt::format("the GPU at {} is set aside for virtual machines", gpu.pci_id),
-          "vfio-pci has it, so no program of this system can use it.",
-          {"to use it here, take it out of the vfio-pci options (kernel command line, "
-           "/etc/modprobe.d), then restart",
+          trf("the GPU at {} is set aside for virtual machines", gpu.pci_id),
+          tr("vfio-pci has it, so no program of this system can use it."),
+          {tr("to use it here, take it out of the vfio-pci options (kernel command line, "
+              "/etc/modprobe.d), then restart"),
            {"grep -r vfio /etc/modprobe.d /proc/cmdline"}}};
 }
 
@@ -37,11 +38,11 @@ Finding no_driver(const MachineFacts& facts, const PciGpu& gpu) {
   const std::string module(module_of(gpu));
   return {"platform.gpu_without_driver",
           Severity::kWarning,
-          fmt::format("no driver has the GPU at {}", gpu.pci_id),
-          fmt::format("It is of {}; the kernel has no driver loaded that knows it, or the driver "
-                      "gave up on it, so no program can use it.",
-                      gpu.vendor == gpu::Vendor::kAmd ? "AMD" : "Intel"),
-          {"load the driver, and see what it says" +
+          trf("no driver has the GPU at {}", gpu.pci_id),
+          trf("It is of {}; the kernel has no driver loaded that knows it, or the driver "
+              "gave up on it, so no program can use it.",
+              gpu.vendor == gpu::Vendor::kAmd ? "AMD" : "Intel"),
+          {tr("load the driver, and see what it says") +
                (facts.container.is_inside ? ", " + place(facts) : std::string()),
            {on_host(facts, "modprobe " + module), on_host(facts, "dmesg | grep -i " + module)}}};
 }
@@ -53,11 +54,11 @@ bool is_unified(const watch::Device& device) {
 Finding unified(const std::string& board) {
   return {"platform.unified_memory",
           Severity::kNote,
-          fmt::format("the GPU shares the machine's memory ({})", printable(board)),
-          "There is no separate GPU memory: the driver tells no total and no used memory, what "
-          "programs take on the GPU is missing from the system's, and pinned memory gains "
-          "nothing. 'Out of memory' on the GPU means the machine is full.",
-          {"look at the system's memory instead", {"free -h"}}};
+          trf("the GPU shares the machine's memory ({})", printable(board)),
+          tr("There is no separate GPU memory: the driver tells no total and no used memory, what "
+             "programs take on the GPU is missing from the system's, and pinned memory gains "
+             "nothing. 'Out of memory' on the GPU means the machine is full."),
+          {tr("look at the system's memory instead"), {"free -h"}}};
 }
 
 void add_gpus(const MachineFacts& facts, Findings& findings) {
@@ -77,11 +78,10 @@ void add_old_kernel(const MachineFacts& facts, Findings& findings) {
     findings.push_back(
         {"platform.old_kernel",
          Severity::kNote,
-         fmt::format("this kernel does not say how much GPU memory a process uses ({})",
-                     card.driver),
-         fmt::format("It is {}; {} tells it from {} on. The GPU's own figures are complete.",
-                     facts.platform.kernel, card.driver, is_old_amd ? "5.14" : "6.8"),
-         {"run a newer kernel", {}}});
+         trf("this kernel does not say how much GPU memory a process uses ({})", card.driver),
+         trf("It is {}; {} tells it from {} on. The GPU's own figures are complete.",
+             facts.platform.kernel, card.driver, is_old_amd ? "5.14" : "6.8"),
+         {tr("run a newer kernel"), {}}});
     return;
   }
 }
@@ -111,12 +111,12 @@ Finding no_device(const MachineFacts& facts) {
   return {
       "platform.wsl_no_gpu_device",
       Severity::kBad,
-      "WSL has no way to the GPU (/dev/dxg is not there)",
-      fmt::format("Kernel {}. It is there in WSL 2 with a Windows driver that supports it; WSL 1 "
-                  "has none.",
-                  facts.platform.kernel),
-      {"in Windows: update WSL and NVIDIA's Windows driver, and make this distribution one of "
-       "WSL 2",
+      tr("WSL has no way to the GPU (/dev/dxg is not there)"),
+      trf("Kernel {}. It is there in WSL 2 with a Windows driver that supports it; WSL 1 "
+          "has none.",
+          facts.platform.kernel),
+      {tr("in Windows: update WSL and NVIDIA's Windows driver, and make this distribution one of "
+          "WSL 2"),
        {"wsl.exe --update", "wsl.exe --set-version DISTRIBUTION 2", "wsl.exe --shutdown"}}};
 }
 
@@ -124,10 +124,10 @@ Finding library_path(const MachineFacts& facts) {
   return {
       "platform.wsl_library_path",
       Severity::kBad,
-      "the driver's libraries in /usr/lib/wsl/lib are not found",
-      "WSL puts libcuda.so.1 and libnvidia-ml.so.1 there, and the loader does not search there: "
-      "CUDA is not available to programs.",
-      {"tell the loader",
+      tr("the driver's libraries in /usr/lib/wsl/lib are not found"),
+      tr("WSL puts libcuda.so.1 and libnvidia-ml.so.1 there, and the loader does not search there: "
+         "CUDA is not available to programs."),
+      {tr("tell the loader"),
        {"echo /usr/lib/wsl/lib | " + as_root(facts, "tee /etc/ld.so.conf.d/ld.wsl.conf"),
         as_root(facts, "ldconfig")}},
       {facts.nvidia.nvml.load_error}};
@@ -136,30 +136,31 @@ Finding library_path(const MachineFacts& facts) {
 Finding old_kernel(const MachineFacts& facts) {
   return {"platform.wsl_old_kernel",
           Severity::kWarning,
-          fmt::format("WSL's kernel is old ({})", facts.platform.kernel),
-          "GPU support of before 5.10.43 is slow and misses NVML and pinned memory in part.",
-          {"in Windows", {"wsl.exe --update", "wsl.exe --shutdown"}}};
+          trf("WSL's kernel is old ({})", facts.platform.kernel),
+          tr("GPU support of before 5.10.43 is slow and misses NVML and pinned memory in part."),
+          {tr("in Windows"), {"wsl.exe --update", "wsl.exe --shutdown"}}};
 }
 
 Finding linux_driver(const MachineFacts& facts, const LibraryFile& file) {
-  return {"platform.wsl_linux_driver",
-          Severity::kWarning,
-          "a Linux driver of NVIDIA's is installed in WSL",
-          "Windows' driver is the only one that works here; libraries of a Linux driver hide its "
-          "own in /usr/lib/wsl/lib, and CUDA does not start.",
-          {"remove it; of CUDA's packages, only those without the driver belong here",
-           {"dpkg -S " + file.path,
-            as_root(facts, "apt purge 'nvidia-driver-*' 'libnvidia-compute-*' 'cuda-drivers*'")}},
-          {file.path}};
+  return {
+      "platform.wsl_linux_driver",
+      Severity::kWarning,
+      tr("a Linux driver of NVIDIA's is installed in WSL"),
+      tr("Windows' driver is the only one that works here; libraries of a Linux driver hide its "
+         "own in /usr/lib/wsl/lib, and CUDA does not start."),
+      {tr("remove it; of CUDA's packages, only those without the driver belong here"),
+       {"dpkg -S " + file.path,
+        as_root(facts, "apt purge 'nvidia-driver-*' 'libnvidia-compute-*' 'cuda-drivers*'")}},
+      {file.path}};
 }
 
 Finding no_process_memory() {
   return {"platform.wsl_no_process_memory",
           Severity::kNote,
-          "under WSL the driver does not say how much memory a process uses",
+          tr("under WSL the driver does not say how much memory a process uses"),
           "vram status shows the GPU's figures, and processes with '-' for their memory; what "
           "programs post themselves is complete.",
-          {"in the program", {"vram.add_sink(vram.Board())"}}};
+          {tr("in the program"), {"vram.add_sink(vram.Board())"}}};
 }
 
 bool is_too_old(const MachineFacts& facts) {

@@ -1,5 +1,6 @@
 // How programs share a GPU: MPS, compute modes, MIG; and whether the driver stays loaded.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 
@@ -21,14 +22,14 @@ void add_mps_limits(const MachineFacts& facts, Findings& findings) {
     findings.push_back(
         {"mps.limits",
          Severity::kWarning,
-         fmt::format("MPS limits {} of this program",
-                     is_memory ? "the GPU memory" : "the share of the GPU's processors"),
+         trf("MPS limits {} of this program",
+             is_memory ? tr("the GPU memory") : tr("the share of the GPU's processors")),
          is_memory
-             ? "Under MPS allocations beyond it fail as out of memory, while the GPU may have "
-               "plenty."
-             : "Under MPS its kernels run on that part of the GPU only, however idle the rest "
-               "is.",
-         {"take it away if it is not meant", {"unset " + name}},
+             ? tr("Under MPS allocations beyond it fail as out of memory, while the GPU may have "
+                  "plenty.")
+             : tr("Under MPS its kernels run on that part of the GPU only, however idle the rest "
+                  "is."),
+         {tr("take it away if it is not meant"), {"unset " + name}},
          {shown(facts, name)}});
   }
 }
@@ -40,10 +41,10 @@ void add_stale_pipe(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"mps.stale_pipe",
        Severity::kWarning,
-       "MPS's folder is there, and its daemon is not running",
-       "CUDA programs look for the daemon in this folder first; a pipe without a daemon makes "
-       "them wait or fail (CUDA_ERROR_MPS_CONNECTION_FAILED).",
-       {"start it again, or remove what it left",
+       tr("MPS's folder is there, and its daemon is not running"),
+       tr("CUDA programs look for the daemon in this folder first; a pipe without a daemon makes "
+          "them wait or fail (CUDA_ERROR_MPS_CONNECTION_FAILED)."),
+       {tr("start it again, or remove what it left"),
         facts.mps.pipe_folder == kPipeFolder
             ? std::vector<std::string>{"nvidia-cuda-mps-control -d",
                                        as_root(facts, fmt::format("rm -r {}", kPipeFolder))}
@@ -66,21 +67,20 @@ void add_compute_mode(const MachineFacts& facts, const watch::Device& device, Fi
     findings.push_back(
         {"mps.prohibited",
          Severity::kBad,
-         fmt::format("{} takes no CUDA program (compute mode prohibited)", name_of(device)),
-         "Every program that tries gets CUDA_ERROR_NO_DEVICE or 'devices "
-         "unavailable', or skips this GPU.",
-         {facts.container.is_inside ? place(facts) : "let programs in", std::move(commands)}});
+         trf("{} takes no CUDA program (compute mode prohibited)", name_of(device)),
+         tr("Every program that tries gets CUDA_ERROR_NO_DEVICE or 'devices "
+            "unavailable', or skips this GPU."),
+         {facts.container.is_inside ? place(facts) : tr("let programs in"), std::move(commands)}});
   } else if (is_exclusive && facts.mps.processes.value_or(0) == 0) {
     commands.emplace_back("nvidia-cuda-mps-control -d");
     findings.push_back(
         {"mps.exclusive_without",
          Severity::kWarning,
-         fmt::format(
-             "{} takes one CUDA process at a time (compute mode {}), and MPS is not running",
+         trf("{} takes one CUDA process at a time (compute mode {}), and MPS is not running",
              name_of(device), mode),
-         "A second process fails with 'all CUDA-capable devices are busy or unavailable', even "
-         "where memory is free: a notebook's kernel that is still open is enough.",
-         {"let several in, or start MPS to share it", std::move(commands)}});
+         tr("A second process fails with 'all CUDA-capable devices are busy or unavailable', even "
+            "where memory is free: a notebook's kernel that is still open is enough."),
+         {tr("let several in, or start MPS to share it"), std::move(commands)}});
   }
 }
 
@@ -95,12 +95,13 @@ void add_persistence(const MachineFacts& facts, Findings& findings) {
   findings.push_back(
       {"persistence.off",
        Severity::kWarning,
-       "the driver releases the GPUs whenever no program uses them (persistence is off)",
-       "No display holds it, so each first program waits for it to start again: seconds, more with "
-       "many GPUs, and monitors pay it at each sample. ECC counts since boot and application "
-       "clocks "
-       "are lost each time.",
-       {"keep it loaded: by its daemon, or until the next start",
+       tr("the driver releases the GPUs whenever no program uses them (persistence is off)"),
+       tr("No display holds it, so each first program waits for it to start again: seconds, more "
+          "with "
+          "many GPUs, and monitors pay it at each sample. ECC counts since boot and application "
+          "clocks "
+          "are lost each time."),
+       {tr("keep it loaded: by its daemon, or until the next start"),
         {on_host(facts, "systemctl enable --now nvidia-persistenced"),
          on_host(facts, "nvidia-smi -pm 1")}}});
 }
@@ -112,23 +113,24 @@ void add_mig(const MachineFacts& facts, const watch::Device& device, Findings& f
   std::vector<std::string> commands;
   if (const auto name = nvidia_name(device))
     commands.push_back(on_host(facts, fmt::format("nvidia-smi mig -i {} -cgi 0 -C", *name)));
-  add_host_command(facts, device, "-mig 0", commands);
+  add_host_command(facts, device, tr("-mig 0"), commands);
   if (parts.empty() && !facts.container.is_inside) {
-    findings.push_back({"mig.no_instances",
-                        Severity::kBad,
-                        fmt::format("{} is in MIG mode and has no instances", name_of(device)),
-                        "CUDA uses instances only, so no program can use this GPU.",
-                        {"make one over the whole GPU, or switch MIG off", std::move(commands)}});
+    findings.push_back(
+        {"mig.no_instances",
+         Severity::kBad,
+         trf("{} is in MIG mode and has no instances", name_of(device)),
+         tr("CUDA uses instances only, so no program can use this GPU."),
+         {tr("make one over the whole GPU, or switch MIG off"), std::move(commands)}});
   } else if (parts.size() > 1 && (!visible || !visible->starts_with("MIG-"))) {
     const std::string uuid = printable(parts.front().uuid.value_or("MIG-UUID"));
     findings.push_back(
         {"mig.one_visible",
          Severity::kNote,
-         fmt::format("{} is in {} MIG instances; a CUDA program uses the first that it sees",
-                     name_of(device), parts.size()),
-         "A process works on one instance. Without a name it is the first one, so programs meet "
-         "there while the others idle.",
-         {"give each program its own; nvidia-smi -L lists them",
+         trf("{} is in {} MIG instances; a CUDA program uses the first that it sees",
+             name_of(device), parts.size()),
+         tr("A process works on one instance. Without a name it is the first one, so programs meet "
+            "there while the others idle."),
+         {tr("give each program its own; nvidia-smi -L lists them"),
           {"export CUDA_VISIBLE_DEVICES=" + uuid}}});
   }
 }
@@ -152,7 +154,7 @@ Findings check_sharing(const MachineFacts& facts) {
 namespace {
 
 std::string held(const watch::Holder& holder) {
-  return holder.held_bytes ? format_bytes(*holder.held_bytes) : "GPU memory";
+  return holder.held_bytes ? format_bytes(*holder.held_bytes) : tr("GPU memory");
 }
 
 // Of the GPUs on which the driver names it, and of no other.
@@ -171,28 +173,29 @@ std::vector<std::string> resets(const MachineFacts& facts, const watch::Holder& 
 
 Finding zombie(const MachineFacts& facts, const watch::Holder& holder) {
   std::vector<std::string> commands = resets(facts, holder);
-  commands.insert(commands.begin(), as_root(facts, "fuser -v /dev/nvidia*"));
-  return {"health.zombie",
-          Severity::kWarning,
-          fmt::format("process {} is gone and still holds {}", holder.facts.pid, held(holder)),
-          "The driver names it, and the kernel knows no such process: a child that shares its GPU "
-          "context may live on, or the driver has not let go.",
-          {"find who has the device open and end it; what then stays goes with a reset of the GPU",
-           std::move(commands)}};
+  commands.insert(commands.begin(), as_root(facts, tr("fuser -v /dev/nvidia*")));
+  return {
+      "health.zombie",
+      Severity::kWarning,
+      trf("process {} is gone and still holds {}", holder.facts.pid, held(holder)),
+      tr("The driver names it, and the kernel knows no such process: a child that shares its GPU "
+         "context may live on, or the driver has not let go."),
+      {tr("find who has the device open and end it; what then stays goes with a reset of the GPU"),
+       std::move(commands)}};
 }
 
 Finding idle(const watch::Holder& holder) {
-  const std::string command = printable(holder.facts.command.value_or("unknown command"));
+  const std::string command = printable(holder.facts.command.value_or(tr("unknown command")));
   Finding finding{
       "health.idle_holder",
       Severity::kNote,
-      fmt::format("process {} holds {} and does nothing", holder.facts.pid, held(holder)),
-      "One sample does not show for how long. A notebook whose kernel is left open looks "
-      "like this.",
-      {"end it if it is not needed", {fmt::format("kill {}", holder.facts.pid)}},
+      trf("process {} holds {} and does nothing", holder.facts.pid, held(holder)),
+      tr("One sample does not show for how long. A notebook whose kernel is left open looks "
+         "like this."),
+      {tr("end it if it is not needed"), {fmt::format("kill {}", holder.facts.pid)}},
       {command}};
   if (holder.can_be_asked() && holder.cached_bytes().value_or(0) > 0)
-    finding.repair = {"ask it to give back what it caches",
+    finding.repair = {tr("ask it to give back what it caches"),
                       {fmt::format("vram free {}", holder.facts.pid)}};
   return finding;
 }

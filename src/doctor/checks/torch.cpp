@@ -1,5 +1,6 @@
 // Settings of PyTorch's allocator that stop a program, cost memory, or do nothing.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "gpu/drm/files.hpp"
@@ -123,17 +124,17 @@ void add_refused(const Settings& settings, Findings& findings) {
       const std::string_view meant = nearest(setting.key, torch_keys());
       findings.push_back(finding(
           settings, "torch.unknown_key", Severity::kBad,
-          fmt::format("PyTorch's allocator has no setting '{}'{}", key,
-                      meant.empty() ? "" : fmt::format("; {} may be meant", meant)),
-          "PyTorch ends the program at its first use of CUDA: 'Unrecognized CachingAllocator "
-          "option'.",
-          {"write it as PyTorch knows it, or leave it out", {command}}));
+          trf("PyTorch's allocator has no setting '{}'{}", key,
+              meant.empty() ? "" : trf("; {} may be meant", meant)),
+          tr("PyTorch ends the program at its first use of CUDA: 'Unrecognized CachingAllocator "
+             "option'."),
+          {tr("write it as PyTorch knows it, or leave it out"), {command}}));
     } else {
       findings.push_back(
           finding(settings, "torch.bad_value", Severity::kBad,
-                  fmt::format("PyTorch refuses {}:{}", key, printable(setting.value)),
-                  fmt::format("Of {}: {}. The program ends at its first use of CUDA.", key, why),
-                  {"correct the value, or leave it out", {command}}));
+                  trf("PyTorch refuses {}:{}", key, printable(setting.value)),
+                  trf("Of {}: {}. The program ends at its first use of CUDA.", key, why),
+                  {tr("correct the value, or leave it out"), {command}}));
     }
   }
 }
@@ -143,24 +144,25 @@ void add_split(const Settings& settings, Findings& findings) {
   const auto size = std::string(settings.value_of("max_split_size_mb"));
   const uint64_t mb = size.size() < 10 ? std::strtoull(size.c_str(), nullptr, 10) : UINT64_MAX;
   if (settings.is_expandable()) {
-    findings.push_back(finding(settings, "torch.split_with_expandable", Severity::kNote,
-                               "max_split_size_mb with expandable_segments",
-                               "It keeps large blocks whole, so that they can be given back. "
-                               "Expandable segments give pages "
-                               "back whatever was split, so there is nothing left for it to do.",
-                               {"leave it out", {settings.without({"max_split_size_mb"})}}));
+    findings.push_back(
+        finding(settings, "torch.split_with_expandable", Severity::kNote,
+                tr("max_split_size_mb with expandable_segments"),
+                tr("It keeps large blocks whole, so that they can be given back. "
+                   "Expandable segments give pages "
+                   "back whatever was split, so there is nothing left for it to do."),
+                {tr("leave it out"), {settings.without({"max_split_size_mb"})}}));
   } else if (mb < kSmallSplitMb) {
     findings.push_back(finding(
         settings, "torch.small_split", Severity::kWarning,
-        fmt::format("max_split_size_mb is {}: larger free blocks are never split", size),
-        fmt::format("A free block above {} MiB is only reused for a request that is above it, too, "
-                    "and less than 20 MiB smaller; for all others PyTorch asks the driver for new "
-                    "memory, and where there is none, frees and asks again. Small values are often "
-                    "copied from answers to other people's out-of-memory errors.",
-                    size),
-        {"use expandable segments instead, which end this kind of fragmentation, or let 'vram "
-         "tune' "
-         "find the value with a recording of the program",
+        trf("max_split_size_mb is {}: larger free blocks are never split", size),
+        trf("A free block above {} MiB is only reused for a request that is above it, too, "
+            "and less than 20 MiB smaller; for all others PyTorch asks the driver for new "
+            "memory, and where there is none, frees and asks again. Small values are often "
+            "copied from answers to other people's out-of-memory errors.",
+            size),
+        {tr("use expandable segments instead, which end this kind of fragmentation, or let 'vram "
+            "tune' "
+            "find the value with a recording of the program"),
          {fmt::format("export {}=expandable_segments:True", settings.name), kRecord, kTune}}));
   }
 }
@@ -168,20 +170,20 @@ void add_split(const Settings& settings, Findings& findings) {
 void add_collection(const Settings& settings, Findings& findings) {
   if (!settings.has("garbage_collection_threshold") || settings.is_async()) return;
   if (settings.is_expandable()) {
-    findings.push_back(
-        finding(settings, "torch.gc_with_expandable", Severity::kNote,
-                "garbage_collection_threshold does nothing with expandable segments",
-                "The collection frees whole cached segments of the ordinary kind; expandable ones "
-                "are passed over.",
-                {"leave it out", {settings.without({"garbage_collection_threshold"})}}));
+    findings.push_back(finding(
+        settings, "torch.gc_with_expandable", Severity::kNote,
+        tr("garbage_collection_threshold does nothing with expandable segments"),
+        tr("The collection frees whole cached segments of the ordinary kind; expandable ones "
+           "are passed over."),
+        {tr("leave it out"), {settings.without({"garbage_collection_threshold"})}}));
   } else if (!settings.has("per_process_memory_fraction")) {
     findings.push_back(
         finding(settings, "torch.gc_without_fraction", Severity::kNote,
-                "garbage_collection_threshold works only where a memory fraction is set",
-                "It is a share of that limit. In a program that never calls "
-                "torch.cuda.set_per_process_memory_fraction it does nothing.",
-                {"set the limit in the program, or leave the threshold out",
-                 {"torch.cuda.set_per_process_memory_fraction(0.95)",
+                tr("garbage_collection_threshold works only where a memory fraction is set"),
+                tr("It is a share of that limit. In a program that never calls "
+                   "torch.cuda.set_per_process_memory_fraction it does nothing."),
+                {tr("set the limit in the program, or leave the threshold out"),
+                 {tr("torch.cuda.set_per_process_memory_fraction(0.95)"),
                   settings.without({"garbage_collection_threshold"})}}));
   }
 }
@@ -197,10 +199,10 @@ void add_async(const Settings& settings, Findings& findings) {
   if (ignored.empty()) return;
   findings.push_back(
       finding(settings, "torch.async_ignores", Severity::kWarning,
-              fmt::format("backend:cudaMallocAsync ignores {}", fmt::join(ignored, ", ")),
-              "These are settings of PyTorch's own allocator. With this backend the CUDA driver "
-              "allocates, and PyTorch's memory history has nothing to record.",
-              {"leave them out, or use PyTorch's own allocator with them",
+              trf("backend:cudaMallocAsync ignores {}", fmt::join(ignored, ", ")),
+              tr("These are settings of PyTorch's own allocator. With this backend the CUDA driver "
+                 "allocates, and PyTorch's memory history has nothing to record."),
+              {tr("leave them out, or use PyTorch's own allocator with them"),
                {settings.without(ignored), settings.without({"backend"})}}));
 }
 
@@ -219,14 +221,14 @@ void add_rounding(const Settings& settings, Findings& findings) {
   if (!settings.has("roundup_power2_divisions") || settings.is_async()) return;
   const uint64_t divisions = divisions_in(settings.value_of("roundup_power2_divisions"));
   if (divisions < 2 || divisions > 8) return;
-  findings.push_back(finding(
-      settings, "torch.coarse_rounding", Severity::kNote,
-      fmt::format("sizes are rounded up in {} steps from one power of two to the next", divisions),
-      fmt::format("Up to {} % of a tensor's size is added to it. That pays where sizes vary a "
+  findings.push_back(
+      finding(settings, "torch.coarse_rounding", Severity::kNote,
+              trf("sizes are rounded up in {} steps from one power of two to the next", divisions),
+              trf("Up to {} % of a tensor's size is added to it. That pays where sizes vary a "
                   "little at every step; where they repeat it is lost.",
                   100 / divisions),
-      {"measure it with a recording of the program, or leave it out",
-       {kRecord, kTune, settings.without({"roundup_power2_divisions"})}}));
+              {tr("measure it with a recording of the program, or leave it out"),
+               {kRecord, kTune, settings.without({"roundup_power2_divisions"})}}));
 }
 
 void add_names(const MachineFacts& facts, const Settings& settings, Findings& findings) {
@@ -234,19 +236,20 @@ void add_names(const MachineFacts& facts, const Settings& settings, Findings& fi
   if (!newest || newest->empty()) return;
   if (settings.name != "PYTORCH_ALLOC_CONF") {
     if (variable(facts, settings.name) == newest) return;
-    findings.push_back(
-        finding(settings, "torch.two_variables", Severity::kWarning,
-                fmt::format("{} and PYTORCH_ALLOC_CONF say different things", settings.name),
-                "Which of them counts depends on PyTorch's version; one is ignored without a word.",
-                {"keep one", {"unset PYTORCH_ALLOC_CONF"}}));
+    findings.push_back(finding(
+        settings, "torch.two_variables", Severity::kWarning,
+        trf("{} and PYTORCH_ALLOC_CONF say different things", settings.name),
+        tr("Which of them counts depends on PyTorch's version; one is ignored without a word."),
+        {tr("keep one"), {"unset PYTORCH_ALLOC_CONF"}}));
     findings.back().evidence.push_back(shown(facts, "PYTORCH_ALLOC_CONF"));
   } else if (settings.is_expandable()) {
     findings.push_back(finding(
         settings, "torch.new_name", Severity::kNote,
-        "expandable_segments is set by PYTORCH_ALLOC_CONF, which not every PyTorch reads",
-        "Versions before 2.9 don't know the variable, and 2.9 ignores expandable_segments in it, "
-        "both without a word.",
-        {"set the older name, which all versions read",
+        tr("expandable_segments is set by PYTORCH_ALLOC_CONF, which not every PyTorch reads"),
+        tr("Versions before 2.9 don't know the variable, and 2.9 ignores expandable_segments in "
+           "it, "
+           "both without a word."),
+        {tr("set the older name, which all versions read"),
          {Settings{kNames[0], settings.list, ""}.without({})}}));
   }
 }
@@ -256,10 +259,11 @@ void add_expandable(const MachineFacts& facts, const Settings& settings, Finding
       facts.platform.is_wsl || facts.platform.board)
     return;
   findings.push_back(finding(
-      settings, "torch.not_expandable", Severity::kNote, "expandable_segments is not set",
-      "It lets segments grow in place, which ends most fragmentation of programs whose sizes vary. "
-      "It costs nothing but when CUDA tensors are sent between processes.",
-      {"try it, on Linux, from PyTorch 2.1 on",
+      settings, "torch.not_expandable", Severity::kNote, tr("expandable_segments is not set"),
+      tr("It lets segments grow in place, which ends most fragmentation of programs whose sizes "
+         "vary. "
+         "It costs nothing but when CUDA tensors are sent between processes."),
+      {tr("try it, on Linux, from PyTorch 2.1 on"),
        {fmt::format("export {}=expandable_segments:True", settings.name)}}));
 }
 
@@ -268,10 +272,10 @@ void add_uncached(const MachineFacts& facts, Findings& findings) {
   if (!variable(facts, kName)) return;  // whatever its value: PyTorch looks whether it is set
   findings.push_back({"torch.no_caching",
                       Severity::kWarning,
-                      "PyTorch's memory caching is switched off",
-                      "Every tensor is a call of the CUDA driver, and freeing one waits for the "
-                      "GPU: training runs several times slower. It is meant for debugging with "
-                      "compute-sanitizer; any value switches it on, 0 as well.",
+                      tr("PyTorch's memory caching is switched off"),
+                      tr("Every tensor is a call of the CUDA driver, and freeing one waits for the "
+                         "GPU: training runs several times slower. It is meant for debugging with "
+                         "compute-sanitizer; any value switches it on, 0 as well."),
                       {"", {fmt::format("unset {}", kName)}},
                       {shown(facts, kName)}});
 }
@@ -339,23 +343,24 @@ const std::vector<std::string>& torch_keys() {
 std::string why_refused(const TorchSetting& setting) {
   const std::string& key = setting.key;
   const std::string& value = setting.value;
-  if (value.empty()) return "it needs a value: " + key + ":VALUE";
+  if (value.empty()) return tr("it needs a value: ") + key + ":VALUE";
   if (is_switch(key))
-    return value == "True" || value == "False" ? "" : "it takes True or False, written so";
+    return value == "True" || value == "False" ? "" : tr("it takes True or False, written so");
   if (key == "backend")
     return value == "native" || value == "cudaMallocAsync" || value == "hipMallocAsync"
                ? ""
-               : "it takes native or cudaMallocAsync";
+               : tr("it takes native or cudaMallocAsync");
   if (key == "max_split_size_mb") {
     const auto size = gpu::drm::as_number(value);
-    return size && *size > kMinSplitMb ? "" : "it takes a whole number above 20";
+    return size && *size > kMinSplitMb ? "" : tr("it takes a whole number above 20");
   }
   if (key == "garbage_collection_threshold") {
     const auto share = as_fraction(value);
-    return share && *share > 0 && *share < 1 ? "" : "it takes a number between 0 and 1";
+    return share && *share > 0 && *share < 1 ? "" : tr("it takes a number between 0 and 1");
   }
   if (key == "roundup_power2_divisions")
-    return are_divisions(value) ? "" : "it takes a power of two, or a list as [256:1,512:2,>:8]";
+    return are_divisions(value) ? ""
+                                : tr("it takes a power of two, or a list as [256:1,512:2,>:8]");
   return "";
 }
 
@@ -371,7 +376,7 @@ Findings check_torch(const MachineFacts& facts) {
   add_uncached(facts, findings);
   if (findings.empty() && settings.is_expandable())
     findings.push_back(
-        {"torch.good", Severity::kGood, "PyTorch's allocator: " + settings.evidence});
+        {"torch.good", Severity::kGood, tr("PyTorch's allocator: ") + settings.evidence});
   add_expandable(facts, settings, findings);
   return findings;
 }

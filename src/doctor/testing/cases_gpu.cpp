@@ -79,7 +79,9 @@ constexpr auto kDriverCases = std::to_array<Case>(
         f.nvidia.nvml.devices = 1;
       }},
      {"driver.gpu_fell_off", [](Facts& f) { f.gpus[1].is_gone = true; }, nothing},
-     {"driver.good", nothing, [](Facts& f) { break_cuda(f, 802); }}});
+     {"driver.good", nothing, [](Facts& f) { break_cuda(f, 802); }},
+     {"driver.formats", [](Facts& f) { first_device(f).identity.compute_capability = "9.0"; },
+      [](Facts& f) { first_device(f).identity.compute_capability = "99.0"; }}});
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "explain/diff/diff.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/diff/match.hpp"
 
 #include <fmt/format.h>
@@ -259,7 +260,7 @@ Diff compare(const Side& a, const Side& b, const std::optional<Limit>& limit) {
 
 std::string device_text(const DevicePeak& device) {
   const std::string own =
-      device.is_host ? "pinned host memory" : fmt::format("GPU {}", device.ordinal);
+      device.is_host ? tr("pinned host memory") : fmt::format("GPU {}", device.ordinal);
   return device.rank ? fmt::format("rank {} {}", *device.rank, own) : own;
 }
 

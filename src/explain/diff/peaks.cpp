@@ -1,6 +1,7 @@
 #include "explain/diff/peaks.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "explain/explain.hpp"
 #include "explain/history/history.hpp"
@@ -231,7 +232,7 @@ DevicePeak find_peak(const trace::Trace& trace, const trace::DeviceTrace& device
   PeakSites(sources, live.front(), steps).fill(peak);
 
   if (device.ring_overflowed && run.incomplete.empty())
-    run.incomplete = "the recorder's ring overflowed, so that its beginning is missing";
+    run.incomplete = tr("the recorder's ring overflowed, so that its beginning is missing");
   if (trace.has_time && device.event_count > 0) {
     const int64_t begin_ns = trace.events[device.first_event].time_ns;
     run.begin_ns = std::min(run.begin_ns.value_or(begin_ns), begin_ns);
@@ -249,8 +250,8 @@ Result<RunPeaks> find_peaks(const trace::Trace& trace) {
   run.path = trace.origin.path;
   run.rank = number_about(trace, "rank");
   if (trace.origin.truncated_at_byte) {
-    run.incomplete = fmt::format("the file is truncated at byte {}",
-                                 format_count(*trace.origin.truncated_at_byte));
+    run.incomplete =
+        trf("the file is truncated at byte {}", format_count(*trace.origin.truncated_at_byte));
   }
   for (const trace::DeviceTrace& device : trace.devices)
     run.devices.push_back(find_peak(trace, device, run));

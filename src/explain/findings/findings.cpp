@@ -1,6 +1,7 @@
 #include "explain/findings/findings.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/statistics.hpp"
 #include "explain/moment/breakdown.hpp"
 #include "explain/whatif/what_if.hpp"
@@ -33,20 +34,19 @@ const Holder* largest_holder(const State& state, Dimension by) {
 
 std::string save_memory(const DeviceReport& report, const Oom& oom) {
   const std::string smaller =
-      "a smaller batch, activation checkpointing, or offloading of the largest holders";
+      tr("a smaller batch, activation checkpointing, or offloading of the largest holders");
   if (oom.limit_bytes) {
-    return fmt::format("Raise the limit (torch.cuda.set_per_process_memory_fraction), or use {}.",
-                       smaller);
+    return trf("Raise the limit (torch.cuda.set_per_process_memory_fraction), or use {}.", smaller);
   }
   const uint64_t own = oom.moment.totals.reserved_bytes + oom.device_free_bytes;
   if (report.memory_bytes && matters(*report.memory_bytes - std::min(own, *report.memory_bytes),
                                      kMinOthersShare, *report.memory_bytes)) {
-    return fmt::format(
+    return trf(
         "{} of the GPU's {} were neither PyTorch's nor free: see with nvidia-smi which processes "
         "share it. Or use {}.",
         format_bytes(*report.memory_bytes - own), format_bytes(*report.memory_bytes), smaller);
   }
-  return fmt::format("Use {}; nvidia-smi shows whether other processes share this GPU.", smaller);
+  return trf("Use {}; nvidia-smi shows whether other processes share this GPU.", smaller);
 }
 
 std::string oom_advice(const trace::Trace& trace, const DeviceReport& report, const Oom& oom) {
@@ -54,7 +54,7 @@ std::string oom_advice(const trace::Trace& trace, const DeviceReport& report, co
   if (!setting.empty()) return setting;
   const Waste& waste = oom.state.waste;
   if (waste.pending_bytes >= oom.requested_bytes) {
-    return fmt::format(
+    return trf(
         "{} were freed but still awaited by another stream: prefetch less far ahead, or "
         "synchronise that stream before this allocation.",
         format_bytes(waste.pending_bytes));
@@ -62,12 +62,12 @@ std::string oom_advice(const trace::Trace& trace, const DeviceReport& report, co
   std::string text;
   if (report.what_if) {
     const WhatIf* pool = what_if(report, "vram");
-    text = "No setting of PyTorch replayed here lets it complete; `vram tune` tries more. ";
+    text = tr("No setting of PyTorch replayed here lets it complete; `vram tune` tries more. ");
     if (pool != nullptr && pool->completed) {
-      text += fmt::format(
-          "With vram's pool (`vram run --pool`) it completes, replayed with {} "
-          "reserved. ",
-          format_bytes(pool->peak_reserved_bytes));
+      text +=
+          trf("With vram's pool (`vram run --pool`) it completes, replayed with {} "
+              "reserved. ",
+              format_bytes(pool->peak_reserved_bytes));
     }
   } else if (waste.stranded_bytes >= oom.requested_bytes && !replay::recorded_vram(trace) &&
              !replay::recorded_torch(trace).expandable_segments) {
@@ -83,24 +83,22 @@ std::string oom_detail(const trace::Trace& trace, const Oom& oom) {
   const Totals& totals = oom.moment.totals;
   const Waste& waste = oom.state.waste;
   std::string detail =
-      oom.limit_bytes ? fmt::format(
-                            "A limit of about {} on this process was in force; the device "
+      oom.limit_bytes ? trf("A limit of about {} on this process was in force; the device "
                             "itself had {} free.",
                             format_bytes(*oom.limit_bytes), format_bytes(oom.device_free_bytes))
-                      : fmt::format("The device had {} free.", format_bytes(oom.device_free_bytes));
-  detail += fmt::format(" {} were reserved, of them {} active, {} stranded in holes, {} pending.",
-                        format_bytes(totals.reserved_bytes), format_bytes(totals.active_bytes),
-                        format_bytes(waste.stranded_bytes), format_bytes(waste.pending_bytes));
+                      : trf("The device had {} free.", format_bytes(oom.device_free_bytes));
+  detail += trf(" {} were reserved, of them {} active, {} stranded in holes, {} pending.",
+                format_bytes(totals.reserved_bytes), format_bytes(totals.active_bytes),
+                format_bytes(waste.stranded_bytes), format_bytes(waste.pending_bytes));
   if (oom.largest_hole_bytes >= oom.requested_bytes) {
-    detail += fmt::format(" A free block of {} serves {} only.",
-                          format_bytes(oom.largest_hole_bytes), waste.largest_hole_domain);
+    detail += trf(" A free block of {} serves {} only.", format_bytes(oom.largest_hole_bytes),
+                  waste.largest_hole_domain);
   } else {
-    detail += fmt::format(" The largest free block was {}.", format_bytes(oom.largest_hole_bytes));
+    detail += trf(" The largest free block was {}.", format_bytes(oom.largest_hole_bytes));
   }
   if (const Holder* holder =
           largest_holder(oom.state, trace.has_stacks ? Dimension::kUserFrame : Dimension::kSize)) {
-    detail += fmt::format(" Largest holder: {}, {}.", holder->name,
-                          format_bytes(holder->requested_bytes));
+    detail += trf(" Largest holder: {}, {}.", holder->name, format_bytes(holder->requested_bytes));
   }
   return detail;
 }
@@ -109,11 +107,10 @@ std::string oom_detail(const trace::Trace& trace, const Oom& oom) {
 void ooms(const trace::Trace& trace, const DeviceReport& report, std::vector<Finding>* out) {
   if (report.ooms.empty()) return;
   const Oom& oom = report.ooms.front();
-  std::string title = fmt::format("Out of memory{}: {} asked for",
-                                  oom.step ? fmt::format(" in step {}", *oom.step) : "",
-                                  format_bytes(oom.requested_bytes));
-  if (report.oom_count > 1)
-    title += fmt::format("; {} requests failed", format_count(report.oom_count));
+  std::string title =
+      trf("Out of memory{}: {} asked for", oom.step ? trf(" in step {}", *oom.step) : "",
+          format_bytes(oom.requested_bytes));
+  if (report.oom_count > 1) title += trf("; {} requests failed", format_count(report.oom_count));
   out->push_back({FindingKind::kOom, oom.requested_bytes, std::move(title), oom_detail(trace, oom),
                   oom_advice(trace, report, oom)});
 }
@@ -126,14 +123,14 @@ struct GrowthText {
 
 GrowthText text_of(GrowthKind kind) {
   if (kind == GrowthKind::kBoundedCache) {
-    return {"A cache that grew to {}: {}",
-            "they come at a falling rate, are replaced, or belong to the pool of a CUDA graph",
-            "No leak by this recording, but check that the cache has a limit; record more steps "
-            "to see it."};
+    return {tr("A cache that grew to {}: {}"),
+            tr("they come at a falling rate, are replaced, or belong to the pool of a CUDA graph"),
+            tr("No leak by this recording, but check that the cache has a limit; record more steps "
+               "to see it.")};
   }
-  return {"A leak or a cache that fills, {}: {}",
-          "these are too few steps to tell whether new ones go on coming",
-          "Record more steps: a cache fills ever more slowly, a leak goes on."};
+  return {tr("A leak or a cache that fills, {}: {}"),
+          tr("these are too few steps to tell whether new ones go on coming"),
+          tr("Record more steps: a cache fills ever more slowly, a leak goes on.")};
 }
 
 // What was allocated once and kept needs no action; a cache may need a limit, and what is
@@ -144,12 +141,11 @@ void other_growth(const DeviceReport& report, std::vector<Finding>* out) {
     if (g.kind != GrowthKind::kBoundedCache && g.kind != GrowthKind::kUndecided) continue;
     if (!matters(g.live_bytes, kMinCacheShare, peak)) continue;
     const GrowthText text = text_of(g.kind);
-    out->push_back(
-        {FindingKind::kGrowth, g.live_bytes,
-         fmt::format(fmt::runtime(text.title), format_bytes(g.live_bytes), g.site),
-         fmt::format("{} blocks, born in {} of the recorded steps, are alive at the end; {}.",
-                     format_count(g.live_count), g.birth_steps, text.why),
-         text.advice});
+    out->push_back({FindingKind::kGrowth, g.live_bytes,
+                    fmt::format(fmt::runtime(text.title), format_bytes(g.live_bytes), g.site),
+                    trf("{} blocks, born in {} of the recorded steps, are alive at the end; {}.",
+                        format_count(g.live_count), g.birth_steps, text.why),
+                    text.advice});
   }
 }
 
@@ -165,14 +161,14 @@ void big_holder(const trace::Trace& trace, const DeviceReport& report, std::vect
   if (leaks) return;
   out->push_back(
       {FindingKind::kHolder, holder->requested_bytes,
-       fmt::format("{} holds {} ({}) at the peak", holder->name,
-                   format_bytes(holder->requested_bytes),
-                   format_share(holder->requested_bytes, peak)),
-       fmt::format("{} blocks, the largest {}.", format_count(holder->count),
-                   format_bytes(holder->largest_bytes)),
-       "The place to save: activations made there can be recomputed (torch.utils.checkpoint), "
-       "computed in smaller pieces, or kept in a smaller type (autocast to bfloat16); weights and "
-       "optimizer state can be sharded or kept in 8 bits."});
+       trf("{} holds {} ({}) at the peak", holder->name, format_bytes(holder->requested_bytes),
+           format_share(holder->requested_bytes, peak)),
+       trf("{} blocks, the largest {}.", format_count(holder->count),
+           format_bytes(holder->largest_bytes)),
+       tr("The place to save: activations made there can be recomputed (torch.utils.checkpoint), "
+          "computed in smaller pieces, or kept in a smaller type (autocast to bfloat16); weights "
+          "and "
+          "optimizer state can be sharded or kept in 8 bits.")});
 }
 
 // Of the peak, what was there before the recording and has no known place.
@@ -193,27 +189,25 @@ void missing_places(const trace::Trace& trace, const DeviceReport& report,
   const bool has_places = trace.has_stacks || report.at_peak.named_bytes.value_or(0) > 0;
   const Holder* unseen = unseen_at_peak(trace, report);
   if (unseen != nullptr && matters(unseen->requested_bytes, kMinUnseenShare, peak)) {
-    out->push_back(
-        {FindingKind::kRecording, unseen->requested_bytes,
-         fmt::format("{} of the peak were there before the recording began",
-                     format_bytes(unseen->requested_bytes)),
-         fmt::format("{} blocks, {} of the peak, without the place they come from.{}",
-                     format_count(unseen->count), format_share(unseen->requested_bytes, peak),
-                     has_places ? "" : " No stacks were recorded for the others."),
-         fmt::format("To see the lines that hold them, call {}, with max_entries enough for the "
-                     "whole run.",
-                     kRecordStacks)});
+    out->push_back({FindingKind::kRecording, unseen->requested_bytes,
+                    trf("{} of the peak were there before the recording began",
+                        format_bytes(unseen->requested_bytes)),
+                    trf("{} blocks, {} of the peak, without the place they come from.{}",
+                        format_count(unseen->count), format_share(unseen->requested_bytes, peak),
+                        has_places ? "" : tr(" No stacks were recorded for the others.")),
+                    trf("To see the lines that hold them, call {}, with max_entries enough for the "
+                        "whole run.",
+                        tr(kRecordStacks))});
     return;
   }
   // A leak without a stack asked for them already.
   const bool is_requested =
       std::ranges::find(*out, FindingKind::kLeak, &Finding::kind) != out->end();
   if (has_places || is_requested || report.allocations == 0) return;
-  out->push_back({FindingKind::kRecording, 0,
-                  "No stacks were recorded: names of code lines are missing",
-                  "Holders are told by size only.",
-                  fmt::format("Record again with {}. It costs a few microseconds an allocation.",
-                              kRecordStacks)});
+  out->push_back(
+      {FindingKind::kRecording, 0, tr("No stacks were recorded: names of code lines are missing"),
+       tr("Holders are told by size only."),
+       trf("Record again with {}. It costs a few microseconds an allocation.", tr(kRecordStacks))});
 }
 
 void recording_quality(const trace::Trace& trace, const DeviceReport& report,
@@ -225,20 +219,20 @@ void recording_quality(const trace::Trace& trace, const DeviceReport& report,
   switch (report.verdict.confidence) {
     case Confidence::kOverflow:
       return add_incomplete(
-          "The recording lost its first part",
-          "Raise max_entries of _record_memory_history, or dump the snapshot after fewer "
-          "steps.");
+          tr("The recording lost its first part"),
+          tr("Raise max_entries of _record_memory_history, or dump the snapshot after fewer "
+             "steps."));
     case Confidence::kTruncated:
-      add_incomplete(
-          "The recording is cut off",
-          "Check the disk's free space and that the dump was finished; everything before the cut "
-          "is explained here.");
+      add_incomplete(tr("The recording is cut off"),
+                     tr("Check the disk's free space and that the dump was finished; everything "
+                        "before the cut "
+                        "is explained here."));
       break;
     case Confidence::kContradiction:
       add_incomplete(
-          "The recording contradicts itself",
-          "Take figures after the first contradiction as estimates. Record one process without "
-          "skipped actions, and dump from the thread that trains.");
+          tr("The recording contradicts itself"),
+          tr("Take figures after the first contradiction as estimates. Record one process without "
+             "skipped actions, and dump from the thread that trains."));
       break;
     case Confidence::kExact:
     case Confidence::kUnchecked:

@@ -4,6 +4,7 @@
 // What needs no action is no finding, and findings with the same remedy are one.
 #pragma once
 
+#include "base/language.hpp"
 #include "explain/report.hpp"
 #include "trace/trace.hpp"
 
@@ -38,8 +39,8 @@ inline constexpr uint64_t kMaxDoublingSteps = 10'000;
                                                  std::vector<Finding> patterns = {});
 
 // The call that records stacks, in the words of advice.
-inline constexpr const char* kRecordStacks =
-    "torch.cuda.memory._record_memory_history(stacks=\"python\") before the model is built";
+inline constexpr const char* kRecordStacks = tr_later(
+    "torch.cuda.memory._record_memory_history(stacks=\"python\") before the model is built");
 
 // The findings about leaks, and that there is no verdict if no frees were recorded. In
 // findings_leaks.cpp.

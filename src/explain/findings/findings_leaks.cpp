@@ -1,6 +1,7 @@
 // The findings about leaks: what growth/ found, with the rate, its evidence and what it comes to.
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/statistics.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/growth/trend.hpp"
@@ -19,12 +20,12 @@ constexpr double kMaxLeftNs = 1e18;  // about 30 years; more would overflow, and
 
 std::string leak_advice(const Growth& growth) {
   if (growth.stack.empty()) {
-    return fmt::format(
+    return trf(
         "Something keeps these blocks from step to step. To see the line that allocates them, "
         "record with stacks: {}.",
-        kRecordStacks);
+        tr(kRecordStacks));
   }
-  return fmt::format(
+  return trf(
       "Look at {}: what it makes is kept by a list, dict, attribute or closure; "
       "vram.why_alive(tensor) names what keeps one alive. Keep numbers, not tensors (loss.item()), "
       "or detached copies on the CPU (x.detach().cpu()): a tensor that requires grad keeps its "
@@ -54,8 +55,8 @@ std::string format_rate(double bytes) {
 std::string leak_outlook(const trace::Trace& trace, const DeviceReport& report,
                          const Growth& growth) {
   if (growth.steps_to_full) {
-    std::string text = fmt::format(" At this rate the device is full in {} steps",
-                                   format_count(*growth.steps_to_full));
+    std::string text =
+        trf(" At this rate the device is full in {} steps", format_count(*growth.steps_to_full));
     std::vector<int64_t> durations;
     durations.reserve(report.steps.steps.size());
     for (const Step& step : report.steps.steps) durations.push_back(step.end_ns - step.begin_ns);
@@ -64,7 +65,7 @@ std::string leak_outlook(const trace::Trace& trace, const DeviceReport& report,
       const double left_ns =
           static_cast<double>(*growth.steps_to_full) * static_cast<double>(step_ns);
       if (left_ns < kMaxLeftNs)
-        text += fmt::format(", after {}", format_duration_ns(static_cast<int64_t>(left_ns)));
+        text += trf(", after {}", format_duration_ns(static_cast<int64_t>(left_ns)));
     }
     return text + ".";
   }
@@ -72,7 +73,7 @@ std::string leak_outlook(const trace::Trace& trace, const DeviceReport& report,
   const auto per_step = static_cast<uint64_t>(std::max(growth.bytes_per_step, 1.0));
   const uint64_t doubled_after = peak / per_step + 1;
   if (doubled_after > kMaxDoublingSteps) return "";
-  return fmt::format(" At this rate the peak doubles in {} steps.", format_count(doubled_after));
+  return trf(" At this rate the peak doubles in {} steps.", format_count(doubled_after));
 }
 
 void find_leaks(const trace::Trace& trace, const DeviceReport& report, std::vector<Finding>* out) {
@@ -80,7 +81,7 @@ void find_leaks(const trace::Trace& trace, const DeviceReport& report, std::vect
   double unreported_total = growth_at_step_ends(report.steps);  // once is enough
   for (const Growth& g : report.growth) {
     if (!is_reported(g, peak)) continue;
-    std::string detail = fmt::format(
+    std::string detail = trf(
         "{} blocks from {} of {} steady steps are alive at the end, {} in all, the first from step "
         "{}; new ones come as often as before, {} to {} a step with 95 % confidence.",
         format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes),
@@ -88,11 +89,10 @@ void find_leaks(const trace::Trace& trace, const DeviceReport& report, std::vect
     detail += leak_outlook(trace, report, g);
     const double total = std::exchange(unreported_total, 0);
     if (total >= 1) {
-      detail +=
-          fmt::format(" Live bytes at step ends rise by {} a step in all.", format_rate(total));
+      detail += trf(" Live bytes at step ends rise by {} a step in all.", format_rate(total));
     }
     out->push_back({FindingKind::kLeak, g.live_bytes,
-                    fmt::format("Leak: {} a step from {}", format_rate(g.bytes_per_step), g.site),
+                    trf("Leak: {} a step from {}", format_rate(g.bytes_per_step), g.site),
                     std::move(detail), leak_advice(g)});
   }
 }
@@ -100,11 +100,10 @@ void find_leaks(const trace::Trace& trace, const DeviceReport& report, std::vect
 // Without frees nothing distinguishes a leak from memory that is used.
 void no_leak_verdict(const DeviceReport& report, std::vector<Finding>* out) {
   if (report.leak_verdict != LeakVerdict::kNoFrees || report.allocations == 0) return;
-  out->push_back({FindingKind::kRecording, 0,
-                  "No verdict on leaks: the recording contains no frees",
-                  fmt::format("{} allocations and not one free were recorded.",
-                              format_count(report.allocations)),
-                  "Record several complete steps, with a recorder that also records frees."});
+  out->push_back(
+      {FindingKind::kRecording, 0, tr("No verdict on leaks: the recording contains no frees"),
+       trf("{} allocations and not one free were recorded.", format_count(report.allocations)),
+       tr("Record several complete steps, with a recorder that also records frees.")});
 }
 
 }  // namespace

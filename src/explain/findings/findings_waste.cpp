@@ -1,5 +1,6 @@
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/moment/breakdown.hpp"
 #include "explain/whatif/what_if.hpp"
@@ -24,7 +25,7 @@ struct Recorded {
 constexpr size_t kNamedPinners = 3;
 
 std::string of_reserved(uint64_t bytes, uint64_t reserved) {
-  return fmt::format("{} ({} of reserved)", format_bytes(bytes), format_share(bytes, reserved));
+  return trf("{} ({} of reserved)", format_bytes(bytes), format_share(bytes, reserved));
 }
 
 std::string pinned_by(const std::vector<Pinner>& pinners) {
@@ -33,8 +34,8 @@ std::string pinned_by(const std::vector<Pinner>& pinners) {
   for (const Pinner& p : pinners) {
     if (named == kNamedPinners) break;
     if (p.name == kNoStackName || p.name == kNoScopeName) continue;
-    text += fmt::format("{}{} ({} keep {} from use)", named++ == 0 ? " Held open by " : ", ",
-                        p.name, format_bytes(p.pinned_bytes), format_bytes(p.stranded_bytes));
+    text += trf("{}{} ({} keep {} from use)", named++ == 0 ? tr(" Held open by ") : ", ", p.name,
+                format_bytes(p.pinned_bytes), format_bytes(p.stranded_bytes));
   }
   return text.empty() ? text : text + ".";
 }
@@ -42,15 +43,15 @@ std::string pinned_by(const std::vector<Pinner>& pinners) {
 // How reserved memory lay unused when most was reserved.
 std::string unused_memory(const State& state) {
   const Waste& waste = state.waste;
-  std::string text = fmt::format(
-      "When most memory was reserved ({}), {} lay in whole free segments",
-      format_bytes(state.moment.totals.reserved_bytes), format_bytes(waste.releasable_bytes));
-  text += fmt::format(
-      ", {} in {} between live blocks and {} in rounding; the largest free block "
-      "was {}.",
-      format_bytes(waste.stranded_bytes),
-      waste.hole_count == 1 ? "one hole" : format_count(waste.hole_count) + " holes",
-      format_bytes(waste.rounding_bytes), format_bytes(waste.largest_hole_bytes));
+  std::string text =
+      trf("When most memory was reserved ({}), {} lay in whole free segments",
+          format_bytes(state.moment.totals.reserved_bytes), format_bytes(waste.releasable_bytes));
+  text +=
+      trf(", {} in {} between live blocks and {} in rounding; the largest free block "
+          "was {}.",
+          format_bytes(waste.stranded_bytes),
+          waste.hole_count == 1 ? tr("one hole") : format_count(waste.hole_count) + tr(" holes"),
+          format_bytes(waste.rounding_bytes), format_bytes(waste.largest_hole_bytes));
   return text + pinned_by(state.pinners);
 }
 
@@ -62,36 +63,39 @@ void better_setting(const trace::Trace& trace, const DeviceReport& report,
   const State& state = report.at_reserved_peak;
   const bool is_cache = state.waste.releasable_bytes > state.waste.stranded_bytes;
   out->push_back({is_cache ? FindingKind::kReleasable : FindingKind::kFragmentation, saved,
-                  fmt::format("A setting of the allocator saves {}",
-                              of_reserved(saved, report.peak.reserved.totals.reserved_bytes)),
+                  trf("A setting of the allocator saves {}",
+                      of_reserved(saved, report.peak.reserved.totals.reserved_bytes)),
                   unused_memory(state), recommended_setting(trace, report)});
 }
 
-constexpr const char* kFewerHoles =
+constexpr const char* kFewerHoles = tr_later(
     "Allocate what lives long before the first step, so that it does not settle between "
-    "short-lived blocks; fewer different shapes (padding to buckets) leave fewer holes.";
+    "short-lived blocks; fewer different shapes (padding to buckets) leave fewer holes.");
 
 std::string fragmentation_advice(const DeviceReport& report, const Recorded& recorded) {
   if (recorded.is_vram) {
-    return "vram's pool shows holes as one range before it takes more, so they serve what comes "
-           "next, up to its slack (`vram tune` and docs/pool.md). Fewer different shapes (padding "
-           "to buckets) leave fewer holes.";
+    return tr(
+        "vram's pool shows holes as one range before it takes more, so they serve what comes "
+        "next, up to its slack (`vram tune` and docs/pool.md). Fewer different shapes (padding "
+        "to buckets) leave fewer holes.");
   }
   const replay::TorchSettings& settings = recorded.torch;
   if (settings.expandable_segments && settings.has_max_split()) {
-    return "Remove max_split_size_mb: together with expandable_segments its size rules reject free "
-           "blocks that would fit, and reserved memory can grow without end.";
+    return tr(
+        "Remove max_split_size_mb: together with expandable_segments its size rules reject free "
+        "blocks that would fit, and reserved memory can grow without end.");
   }
   if (report.what_if) {
-    return fmt::format(
-        "{} No setting replayed here does noticeably better; `vram tune` tries more.", kFewerHoles);
+    return trf("{} No setting replayed here does noticeably better; `vram tune` tries more.",
+               tr(kFewerHoles));
   }
-  if (settings.expandable_segments) return kFewerHoles;
+  if (settings.expandable_segments) return tr(tr(kFewerHoles));
   return fmt::format(
       "{}`export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` may help: segments then grow in "
       "place. How much could not be replayed. {}",
-      settings.has_max_split() ? "Remove max_split_size_mb, which keeps larger blocks whole. " : "",
-      kFewerHoles);
+      settings.has_max_split() ? tr("Remove max_split_size_mb, which keeps larger blocks whole. ")
+                               : "",
+      tr(kFewerHoles));
 }
 
 void fragmentation(const DeviceReport& report, const Recorded& recorded,
@@ -101,7 +105,7 @@ void fragmentation(const DeviceReport& report, const Recorded& recorded,
   const uint64_t bytes = state.waste.stranded_bytes;
   if (!matters(bytes, kMinWasteShare, reserved)) return;
   out->push_back({FindingKind::kFragmentation, bytes,
-                  fmt::format("Fragmentation strands {}", of_reserved(bytes, reserved)),
+                  trf("Fragmentation strands {}", of_reserved(bytes, reserved)),
                   unused_memory(state), fragmentation_advice(report, recorded)});
 }
 
@@ -111,15 +115,15 @@ void pending(const State& state, std::vector<Finding>* out) {
   if (!matters(bytes, kMinWasteShare, reserved)) return;
   out->push_back(
       {FindingKind::kPending, bytes,
-       fmt::format("Freed but awaited by other streams: {}", of_reserved(bytes, reserved)),
-       fmt::format("{} were freed by the program but had been used on another stream "
-                   "(Tensor.record_stream), and come back only when an allocation after that "
-                   "stream's work finds them done.",
-                   format_bytes(bytes)),
-       "Let the side stream run less far ahead (prefetch one batch, not several). Or drop "
-       "record_stream: keep a reference to the tensor until the stream that allocated it has "
-       "waited for the one that used it (stream.wait_stream or an event); then its memory is "
-       "reused at once."});
+       trf("Freed but awaited by other streams: {}", of_reserved(bytes, reserved)),
+       trf("{} were freed by the program but had been used on another stream "
+           "(Tensor.record_stream), and come back only when an allocation after that "
+           "stream's work finds them done.",
+           format_bytes(bytes)),
+       tr("Let the side stream run less far ahead (prefetch one batch, not several). Or drop "
+          "record_stream: keep a reference to the tensor until the stream that allocated it has "
+          "waited for the one that used it (stream.wait_stream or an event); then its memory is "
+          "reused at once.")});
 }
 
 // Of roundup_power2_divisions; 0 and 1 mean off.
@@ -129,13 +133,15 @@ uint64_t largest_divisions(const replay::TorchSettings& settings) {
 
 std::string rounding_advice(const replay::TorchSettings& settings) {
   if (largest_divisions(settings) > 1) {
-    return "Remove roundup_power2_divisions from PYTORCH_CUDA_ALLOC_CONF, or raise its number: "
-           "sizes are rounded up to the next part of a power of two, and more divisions round "
-           "less. It pays only where shapes change so much that blocks are rarely reused.";
+    return tr(
+        "Remove roundup_power2_divisions from PYTORCH_CUDA_ALLOC_CONF, or raise its number: "
+        "sizes are rounded up to the next part of a power of two, and more divisions round "
+        "less. It pays only where shapes change so much that blocks are rarely reused.");
   }
-  return "Blocks are multiples of 512 bytes, and free blocks are not split when up to 1 MiB would "
-         "remain. Keep many small tensors in one flat buffer (fused or foreach optimizers, "
-         "concatenated parameters); a setting cannot help.";
+  return tr(
+      "Blocks are multiples of 512 bytes, and free blocks are not split when up to 1 MiB would "
+      "remain. Keep many small tensors in one flat buffer (fused or foreach optimizers, "
+      "concatenated parameters); a setting cannot help.");
 }
 
 void rounding(const DeviceReport& report, const replay::TorchSettings& settings,
@@ -148,12 +154,11 @@ void rounding(const DeviceReport& report, const replay::TorchSettings& settings,
   if (largest_divisions(settings) > 1 && what_if_recommended(report) != nullptr) return;
   const std::string why =
       largest_divisions(settings) > 1
-          ? fmt::format("roundup_power2_divisions is set ({})", largest_divisions(settings))
-          : fmt::format("{} blocks were live", format_count(state.block_count));
+          ? trf("roundup_power2_divisions is set ({})", largest_divisions(settings))
+          : trf("{} blocks were live", format_count(state.block_count));
   out->push_back(
-      {FindingKind::kRounding, bytes,
-       fmt::format("Rounding wastes {}", of_reserved(bytes, reserved)),
-       fmt::format("Blocks were {} larger than what was asked for; {}.", format_bytes(bytes), why),
+      {FindingKind::kRounding, bytes, trf("Rounding wastes {}", of_reserved(bytes, reserved)),
+       trf("Blocks were {} larger than what was asked for; {}.", format_bytes(bytes), why),
        rounding_advice(settings)});
 }
 
@@ -190,15 +195,15 @@ void other_streams(const trace::DeviceTrace& device, const DeviceReport& report,
   const size_t others = by_stream.size() - 1;
   out->push_back(
       {FindingKind::kStreams, free,
-       fmt::format("Cached for other streams only: {}", of_reserved(free, peak)),
-       fmt::format("At the end of the recording {} were free in segments of {} beside the main "
-                   "one. The allocator never gives a free block to another stream than its own.",
-                   format_bytes(free),
-                   others == 1 ? "one stream" : format_count(others) + " streams"),
-       "Allocate on the main stream and only use the tensors on the side stream (create the "
-       "destination before `with torch.cuda.stream(...)`, then copy_), and use few long-lived "
-       "streams instead of new ones. torch.cuda.empty_cache() after a stage returns what whole "
-       "segments hold."});
+       trf("Cached for other streams only: {}", of_reserved(free, peak)),
+       trf("At the end of the recording {} were free in segments of {} beside the main "
+           "one. The allocator never gives a free block to another stream than its own.",
+           format_bytes(free),
+           others == 1 ? tr("one stream") : format_count(others) + tr(" streams")),
+       tr("Allocate on the main stream and only use the tensors on the side stream (create the "
+          "destination before `with torch.cuda.stream(...)`, then copy_), and use few long-lived "
+          "streams instead of new ones. torch.cuda.empty_cache() after a stage returns what whole "
+          "segments hold.")});
 }
 
 // Garbage collection frees cached blocks by age; each is a cudaFree, which waits for the device,
@@ -210,11 +215,11 @@ void collection(const DeviceReport& report, const replay::TorchSettings& setting
     return;
   out->push_back(
       {FindingKind::kFragmentation, 0,
-       fmt::format("Garbage collection of the cache returned {} segments in {} steps",
-                   format_count(report.device_frees), format_count(steps)),
-       fmt::format("garbage_collection_threshold is {}. Each segment returned is a cudaFree that "
-                   "waits for the GPU, and is mostly asked for again ({} device allocations).",
-                   settings.garbage_collection_threshold, format_count(report.device_allocs)),
+       trf("Garbage collection of the cache returned {} segments in {} steps",
+           format_count(report.device_frees), format_count(steps)),
+       trf("garbage_collection_threshold is {}. Each segment returned is a cudaFree that "
+           "waits for the GPU, and is mostly asked for again ({} device allocations).",
+           settings.garbage_collection_threshold, format_count(report.device_allocs)),
        "Raise garbage_collection_threshold (0.9 or more) or remove it. It has no effect on "
        "expandable segments; if it was set against fragmentation, expandable_segments:True is the "
        "better remedy."});
@@ -240,20 +245,21 @@ void add_waste_findings(const trace::Trace& trace, const trace::DeviceTrace& dev
 namespace {
 
 std::string outcome(const WhatIfs& replays, const WhatIf& own, const WhatIf& other) {
-  const std::string_view doubt = other.basis == replay::Basis::kEstimate ? " (an estimate)" : "";
+  const std::string_view doubt =
+      other.basis == replay::Basis::kEstimate ? tr(" (an estimate)") : "";
   if (own.completed) {
-    return fmt::format("Replayed so, this program reserves {} at its peak instead of {}{}.",
-                       format_bytes(other.peak_reserved_bytes),
-                       format_bytes(own.peak_reserved_bytes), doubt);
+    return trf("Replayed so, this program reserves {} at its peak instead of {}{}.",
+               format_bytes(other.peak_reserved_bytes), format_bytes(own.peak_reserved_bytes),
+               doubt);
   }
-  const std::string limit =
-      replays.capacity_bytes
-          ? fmt::format(" {} {}",
-                        replays.capacity_is_assumed ? "with no more than" : "at the limit of",
-                        format_bytes(*replays.capacity_bytes))
-          : "";
-  return fmt::format("Replayed so{}, this program completes with {} reserved at its peak{}.", limit,
-                     format_bytes(other.peak_reserved_bytes), doubt);
+  const std::string limit = replays.capacity_bytes
+                                ? fmt::format(" {} {}",
+                                              replays.capacity_is_assumed ? tr("with no more than")
+                                                                          : tr("at the limit of"),
+                                              format_bytes(*replays.capacity_bytes))
+                                : "";
+  return trf("Replayed so{}, this program completes with {} reserved at its peak{}.", limit,
+             format_bytes(other.peak_reserved_bytes), doubt);
 }
 
 }  // namespace
@@ -266,12 +272,11 @@ std::string recommended_setting(const trace::Trace& trace, const DeviceReport& r
   const std::string before = replay::pytorch_conf(replay::recorded_spec(trace)).value_or("");
   std::string text =
       spec.settings.empty()
-          ? fmt::format("Remove `{}`: `{}` before Python starts.", before,
-                        replay::export_line(spec))
-          : fmt::format("Set `{}`{} before Python starts.", replay::export_line(spec),
-                        before.empty() ? "" : " in place of `" + before + "`");
+          ? trf("Remove `{}`: `{}` before Python starts.", before, replay::export_line(spec))
+          : trf("Set `{}`{} before Python starts.", replay::export_line(spec),
+                before.empty() ? "" : tr(" in place of `") + before + "`");
   text += " " + outcome(*report.what_if, *own, *best);
-  for (const std::string& note : replay::setting_notes(spec)) text += " Note: " + note + ".";
+  for (const std::string& note : replay::setting_notes(spec)) text += tr(" Note: ") + note + ".";
   return text;
 }
 

@@ -136,8 +136,8 @@ TEST_P(Corpus, LeaksAreFoundWithinTenSteps) {
 }
 
 // Models of six layers free too few blocks in the reverse order for a backward pass to be proven
-// (kMinNested), and evaluations in every third step make steps uneven. The share is 83 to 88 % on all
-// seeds that were tried; the limit is three standard deviations of a sample of 500 below.
+// (kMinNested), and evaluations in every third step make steps uneven. The share is 83 to 88 % on
+// all seeds that were tried; the limit is three standard deviations of a sample of 500 below.
 TEST_P(Corpus, LeaksAreFoundInMostJobsWithoutMarks) {
   std::string misses;
   const Counts counts = count(true, GetParam(), false, &misses);

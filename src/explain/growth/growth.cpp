@@ -1,6 +1,7 @@
 #include "explain/growth/growth.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/growth/births.hpp"
 #include "explain/growth/growth_group.hpp"
 #include "explain/growth/growth_join.hpp"
@@ -309,8 +310,8 @@ class GrowthFinder {
   std::string name_of(const Group& g) {
     if (const std::string line = line_of(g); !line.empty()) {
       if (g.other_sites == 0) return line;
-      return fmt::format("{} and {} other {}", line, g.other_sites,
-                         g.other_sites == 1 ? "line" : "lines");
+      return trf("{} and {} other {}", line, g.other_sites,
+                 g.other_sites == 1 ? tr("line") : tr("lines"));
     }
     if (const std::string called = called_by_program(g); !called.empty()) return called;
     std::vector<uint64_t> sizes;
@@ -318,9 +319,9 @@ class GrowthFinder {
     for (const Holdover& s : g.blocks) sizes.push_back(s.bytes);
     std::sort(sizes.begin(), sizes.end());
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    if (sizes.size() == 1) return fmt::format("{} blocks", format_bytes(sizes.front()));
-    return fmt::format("blocks of {} sizes, {} to {}", sizes.size(), format_bytes(sizes.front()),
-                       format_bytes(sizes.back()));
+    if (sizes.size() == 1) return trf("{} blocks", format_bytes(sizes.front()));
+    return trf("blocks of {} sizes, {} to {}", sizes.size(), format_bytes(sizes.front()),
+               format_bytes(sizes.back()));
   }
 
   // The stack of the largest block that is still alive.

@@ -1,6 +1,7 @@
 #include "explain/history/verdict.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 
 #include <fmt/format.h>
 
@@ -33,7 +34,7 @@ class Comparison {
  public:
   template <typename... Args>
   void differ(fmt::format_string<Args...> format, Args&&... args) {
-    if (count_++ == 0) first_ = fmt::format(format, std::forward<Args>(args)...);
+    if (count_++ == 0) first_ = trf(format, std::forward<Args>(args)...);
   }
   [[nodiscard]] uint64_t count() const { return count_; }
   [[nodiscard]] const std::string& first() const { return first_; }
@@ -146,23 +147,25 @@ Confidence confidence_of(const trace::Trace& trace, const trace::DeviceTrace& de
 // What the events were held against, and how it came out.
 std::string detail_of(const trace::DeviceTrace& device, bool is_checkable, const Comparison& end) {
   if (!is_checkable) {
-    return device.has_end_state ? "the end state lies after the last event that was kept"
-                                : "no end state in the recording";
+    return device.has_end_state ? tr("the end state lies after the last event that was kept")
+                                : tr("no end state in the recording");
   }
-  std::string detail =
-      counted(device.segments.size(), "segment") + " and " + counted(device.blocks.size(), "block");
+  std::string detail = counted(device.segments.size(), "segment") + tr(" and ") +
+                       counted(device.blocks.size(), "block");
   if (end.count() == 0 && device.event_count < kMinCheckedEvents) {
-    return detail + (device.event_count == 0 ? " at the end, and no event that led there"
-                                             : " at the end, and only one event that led there");
+    return detail + (device.event_count == 0
+                         ? tr(" at the end, and no event that led there")
+                         : tr(" at the end, and only one event that led there"));
   }
   return detail +
-         fmt::format(" compared with the end state, {}",
-                     end.count() == 0 ? "all equal" : format_count(end.count()) + " differences");
+         trf(" compared with the end state, {}",
+             end.count() == 0 ? tr("all equal") : format_count(end.count()) + tr(" differences"));
 }
 
 std::string trouble_of(uint64_t events) {
-  return fmt::format("; {} {} not fit the blocks and segments that were there",
-                     counted(events, "event"), events == 1 ? "does" : "do");
+  const std::string count = counted(events, "event");
+  return events == 1 ? trf("; {} does not fit the blocks and segments that were there", count)
+                     : trf("; {} do not fit the blocks and segments that were there", count);
 }
 
 }  // namespace
@@ -182,13 +185,13 @@ Verdict judge(const trace::Trace& trace, const trace::DeviceTrace& device, const
   const std::string& first = !trouble.first.empty()                  ? trouble.first
                              : !baseline.first_contradiction.empty() ? baseline.first_contradiction
                                                                      : end.first();
-  if (!first.empty()) verdict.detail += "; first: " + first;
+  if (!first.empty()) verdict.detail += tr("; first: ") + first;
   if (baseline.assumed_segment_bytes > 0) {
-    verdict.detail += fmt::format(
-        "; {} of segments assumed, for the recording does not name them: reserved bytes are a "
-        "lower "
-        "bound",
-        format_bytes(baseline.assumed_segment_bytes));
+    verdict.detail +=
+        trf("; {} of segments assumed, for the recording does not name them: reserved bytes are a "
+            "lower "
+            "bound",
+            format_bytes(baseline.assumed_segment_bytes));
   }
   return verdict;
 }

@@ -1,7 +1,9 @@
+// size: the names of holders are tables, with a line for each range
 #include "explain/moment/breakdown.hpp"
 
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 
@@ -31,24 +33,26 @@ constexpr std::array<int64_t, 7> kAgeBoundsNs = {
     100 * kMicrosecond, kMillisecond,         10 * kMillisecond,    100 * kMillisecond,
     kSignedSecondNs,    10 * kSignedSecondNs, 100 * kSignedSecondNs};
 constexpr std::array<std::string_view, 8> kAgeNamesNs = {
-    "under 100 us",  "100 us to 1 ms", "1 to 10 ms",  "10 to 100 ms",
-    "100 ms to 1 s", "1 to 10 s",      "10 to 100 s", "100 s and more"};
+    tr_later("under 100 us"), tr_later("100 us to 1 ms"), tr_later("1 to 10 ms"),
+    tr_later("10 to 100 ms"), tr_later("100 ms to 1 s"),  tr_later("1 to 10 s"),
+    tr_later("10 to 100 s"),  tr_later("100 s and more")};
 constexpr std::array<int64_t, 7> kAgeBoundsEvents = {10,      100,       1'000,     10'000,
                                                      100'000, 1'000'000, 10'000'000};
-constexpr std::array<std::string_view, 8> kAgeNamesEvents = {"under 10 events",
-                                                             "10 to 100 events",
-                                                             "100 to 1,000 events",
-                                                             "1,000 to 10,000 events",
-                                                             "10,000 to 100,000 events",
-                                                             "100,000 to 1,000,000 events",
-                                                             "1,000,000 to 10,000,000 events",
-                                                             "10,000,000 events and more"};
+constexpr std::array<std::string_view, 8> kAgeNamesEvents = {
+    tr_later("under 10 events"),
+    tr_later("10 to 100 events"),
+    tr_later("100 to 1,000 events"),
+    tr_later("1,000 to 10,000 events"),
+    tr_later("10,000 to 100,000 events"),
+    tr_later("100,000 to 1,000,000 events"),
+    tr_later("1,000,000 to 10,000,000 events"),
+    tr_later("10,000,000 events and more")};
 
 bool is_before(const Lifetime& lifetime) { return lifetime.alloc_event == kBeforeRecording; }
 
 std::string pool_name(const trace::Tables& tables, uint64_t pool) {
-  if (pool == 0) return "default pool";
-  if (pool == trace::kUnknownPool) return "unknown pool";
+  if (pool == 0) return tr_later("default pool");
+  if (pool == trace::kUnknownPool) return tr_later("unknown pool");
   const trace::PoolName name = tables.pools[static_cast<trace::PoolId>(pool)];
   return fmt::format("private pool ({}, {})", name.first, name.second);
 }
@@ -121,6 +125,22 @@ uint64_t Grouping::key(uint32_t id) {
       return pool_key(lifetime);
     case Dimension::kCategory:
       return static_cast<uint64_t>(sources_.names.category(id));
+    case Dimension::kOperator:
+      return is_before(lifetime) && lifetime.stack == 0 ? kBeforeKey : operator_of(lifetime.stack);
+  }
+  return 0;
+}
+
+// Profilers put operators into stacks as functions without a file, as they do those of Python's own
+// code that is C: "<built-in function linear>".
+trace::StringId Grouping::operator_of(trace::StackId stack) {
+  const trace::Tables& tables = sources_.trace.tables;
+  const auto [known, is_new] = operators_.try_emplace(stack, 0);
+  if (!is_new) return known->second;
+  for (const trace::FrameId id : tables.stacks[stack]) {
+    const trace::Frame& frame = tables.frames[id];
+    if (frame.file != 0 || tables.strings[frame.function].starts_with('<')) continue;
+    return known->second = frame.function;
   }
   return 0;
 }
@@ -164,7 +184,7 @@ std::string Grouping::name(uint32_t lifetime) {
     case Dimension::kSize:
       return size_class_name(id);
     case Dimension::kStream:
-      return id == 0 ? "default stream"
+      return id == 0 ? tr_later("default stream")
                      : fmt::format("stream {:#x}", tables.streams[member.stream]);
     case Dimension::kAge:
       return std::string(sources_.clock.kind() == Clock::kTime ? kAgeNamesNs[id]
@@ -173,6 +193,10 @@ std::string Grouping::name(uint32_t lifetime) {
       return pool_name(tables, id);
     case Dimension::kCategory:
       return std::string(to_string(static_cast<Category>(id)));
+    case Dimension::kOperator:
+      return id == 0 ? "outside all operators"
+                     : limit_bytes(tables.strings[static_cast<trace::StringId>(id)],
+                                   trace::kMaxNameBytes);
   }
   return {};
 }
@@ -248,10 +272,10 @@ uint64_t releasable_of(const SegmentView& segment, const AllocatorRules& rules,
 
 std::string domain_name(const trace::Tables& tables, const AllocatorRules& rules,
                         const SegmentRange& range) {
-  if (rules.is_of_vram(range.context)) return "vram's pool";
-  std::string name = range.is_small ? "requests up to 1 MiB" : "requests over 1 MiB";
-  name += range.stream == 0 ? std::string(", default stream")
-                            : fmt::format(", stream {:#x}", tables.streams[range.stream]);
+  if (rules.is_of_vram(range.context)) return tr("vram's pool");
+  std::string name = range.is_small ? tr("requests up to 1 MiB") : tr("requests over 1 MiB");
+  name += range.stream == 0 ? std::string(tr(", default stream"))
+                            : trf(", stream {:#x}", tables.streams[range.stream]);
   return name;
 }
 

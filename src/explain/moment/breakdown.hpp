@@ -9,6 +9,7 @@
 // allocates for each holder.
 #pragma once
 
+#include "base/language.hpp"
 #include "explain/history/heap.hpp"
 #include "explain/moment/state.hpp"
 #include "explain/report.hpp"
@@ -17,15 +18,16 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace vram::explain {
 
 // Holders that are no place in the code: blocks from before the recording with unknown origin, and
 // blocks without any recorded information.
-inline constexpr std::string_view kBeforeName = "before recording";
-inline constexpr std::string_view kNoStackName = "no stack recorded";
-inline constexpr std::string_view kNoScopeName = "outside all scopes";
+inline constexpr std::string_view kBeforeName = tr_later("before recording");
+inline constexpr std::string_view kNoStackName = tr_later("no stack recorded");
+inline constexpr std::string_view kNoScopeName = tr_later("outside all scopes");
 
 // Assigns blocks to groups, and names the groups.
 class Grouping {
@@ -41,6 +43,7 @@ class Grouping {
   [[nodiscard]] uint64_t site_key(uint32_t id);
   [[nodiscard]] std::string site_name(uint32_t id);
   [[nodiscard]] trace::StringId path_of(const Lifetime& lifetime) const;
+  [[nodiscard]] trace::StringId operator_of(trace::StackId stack);
   [[nodiscard]] uint64_t scope_key(const Lifetime& lifetime) const;
   [[nodiscard]] uint64_t age_key(const Lifetime& lifetime) const;
   [[nodiscard]] uint64_t pool_key(const Lifetime& lifetime) const;
@@ -49,6 +52,7 @@ class Grouping {
   const LiveSet& live_;
   Dimension by_;
   UserFrames user_frames_;
+  std::unordered_map<trace::StackId, trace::StringId> operators_;  // 0: none
 };
 
 [[nodiscard]] Breakdown break_down(const Sources& sources, const LiveSet& live, Dimension by);

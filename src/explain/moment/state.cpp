@@ -1,6 +1,7 @@
 #include "explain/moment/state.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/history/heap.hpp"
 #include "explain/history/history.hpp"
 #include "explain/moment/breakdown.hpp"
@@ -62,7 +63,7 @@ Result<uint64_t> event_of_oom(std::span<const trace::Event> events, uint64_t ind
     return fail(Code::kNotFound, "oom: nothing ran out of memory in this recording");
   if (index >= ooms.size()) {
     return fail(Code::kNotFound, "oom:{}: the recording ran out of memory {}, counted from 0",
-                index, ooms.size() == 1 ? "once" : fmt::format("{} times", ooms.size()));
+                index, ooms.size() == 1 ? "once" : trf("{} times", ooms.size()));
   }
   return ooms[index];
 }
@@ -113,6 +114,17 @@ Result<uint64_t> requested_event(const trace::Trace& trace, const trace::DeviceT
 
 }  // namespace
 
+namespace {
+
+// Of profilers, whose stacks have operators (trace/import/foreign).
+bool has_operators(const trace::Trace& trace) {
+  const std::string_view format = trace.origin.format;
+  return trace.has_stacks &&
+         (format.find("torch.profiler") != format.npos || format.find("XProf") != format.npos);
+}
+
+}  // namespace
+
 std::vector<State> states_after(const Sources& sources, std::span<const int64_t> events) {
   const AllocatorRules rules = rules_of(sources.trace, sources.device.kind);
   std::vector<State> states;
@@ -130,6 +142,8 @@ std::vector<State> states_after(const Sources& sources, std::span<const int64_t>
     }
     if (sources.names.has_labels())
       state.breakdowns.push_back(break_down(sources, live, Dimension::kCategory));
+    if (has_operators(sources.trace))
+      state.breakdowns.push_back(break_down(sources, live, Dimension::kOperator));
   }
   return states;
 }

@@ -1,5 +1,6 @@
 #include "explain/names/names.hpp"
 
+#include "base/language.hpp"
 #include "explain/site/site.hpp"
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace vram::explain {
 namespace {
 
 constexpr std::array<std::string_view, 6> kCategories = {
-    "other", "parameter", "gradient", "optimizer state", "activation", "temporary"};
+    tr_later("other"),           tr_later("parameter"),  tr_later("gradient"),
+    tr_later("optimizer state"), tr_later("activation"), tr_later("temporary")};
 
 Category category_called(std::string_view text) {
   const auto found = std::ranges::find(kCategories, text);
@@ -139,6 +141,7 @@ std::string_view innermost_module(std::string_view owner) {
 // The innermost part counts: scopes of modules nest, each with its part in front. But what runs
 // forward within backward is recomputed.
 ScopePath parse_scope_path(std::string_view path) {
+  path = path.substr(0, trace::kMaxNameBytes);
   ScopePath found;
   bool is_in_backward = false;
   for (size_t begin = 0; begin < path.size();) {

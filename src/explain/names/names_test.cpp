@@ -65,6 +65,8 @@ class Scoped : public testing::Recording {
 using Labels = std::vector<std::string>;
 
 TEST(ScopePath, TheInnermostPartCounts) {
+  const std::string longest = "forward/" + std::string(trace::kMaxNameBytes, 'x');
+  EXPECT_EQ(parse_scope_path(longest + "/backward/y").owner.size(), trace::kMaxNameBytes - 8);
   const ScopePath plain = parse_scope_path("forward/layers.7.mlp");
   EXPECT_EQ(plain.part, StepPart::kForward);
   EXPECT_EQ(plain.owner, "layers.7.mlp");

@@ -1,5 +1,7 @@
 #include "explain/steps/step_marks.hpp"
 
+#include "base/language.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -107,7 +109,7 @@ bool is_library(std::string_view name) {
 bool covers_its_span(const Group& group) { return group.covered_ns >= kMinCovered * group.span_ns; }
 
 std::string counted_name(std::string_view name, size_t count) {
-  return fmt::format("annotation {}, {} times", name, count);
+  return trf("annotation {}, {} times", name, count);
 }
 
 // The outermost, then the longest, of the groups a rule accepts.
@@ -147,7 +149,7 @@ void add_optimizer_periods(const Groups& groups, std::vector<StepMarks>* out) {
   const size_t count = step->second.scopes.size();
   StepMarks marks{StepMarks::Kind::kPeriods, true, step->second.scopes,
                   counted_name(step->first, count)};
-  if (optimizers > 1) marks.evidence += fmt::format(" (the rarest of {} optimizers)", optimizers);
+  if (optimizers > 1) marks.evidence += trf(" (the rarest of {} optimizers)", optimizers);
   for (const auto& [name, group] : groups) {
     const bool fills_in = name.starts_with("Optimizer.zero_grad#") && group.scopes.size() > count &&
                           (group.scopes.size() < 2 * count || count == 1) && optimizers == 1;
@@ -155,8 +157,7 @@ void add_optimizer_periods(const Groups& groups, std::vector<StepMarks>* out) {
     marks.scopes = group.scopes;
     marks.evidence =
         counted_name(name, group.scopes.size()) +
-        fmt::format(" (the optimizer stepped {} times: a gradient scaler skipped the others)",
-                    count);
+        trf(" (the optimizer stepped {} times: a gradient scaler skipped the others)", count);
   }
   if (marks.scopes.size() >= 2) out->push_back(std::move(marks));
 }

@@ -1,5 +1,6 @@
 #include "explain/steps/steps.hpp"
 
+#include "base/language.hpp"
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "explain/moment/curve.hpp"
@@ -196,7 +197,7 @@ Steps steps_from_marks(const Input& in, const Scopes& scopes, const StepMarks& m
   Steps steps;
   steps.source = StepSource::kAnnotations;
   steps.evidence = marks.evidence;
-  if (!marks.is_step) steps.evidence += "; most free in reverse order what they allocated";
+  if (!marks.is_step) steps.evidence += tr("; most free in reverse order what they allocated");
   if (marks.kind == StepMarks::Kind::kPeriods) {
     steps.steps = measure(in, ranges_around(in, scoped, false), origin_ns);
     return steps;
@@ -318,10 +319,9 @@ Steps steps_from_repetition(const Input& in, int64_t origin_ns) {
   if (!repeated) {
     steps.evidence =
         found.empty()
-            ? "no annotations, and nothing in the allocations repeats regularly through the "
-              "recording"
-            : fmt::format(
-                  "no annotations; what recurs in the allocations ({} times, every {} allocations) "
+            ? tr("no annotations, and nothing in the allocations repeats regularly through the "
+                 "recording")
+            : trf("no annotations; what recurs in the allocations ({} times, every {} allocations) "
                   "may be layers, or parts of some steps: it shows neither a backward pass in each "
                   "nor a loop that starts again",
                   found.front().anchors.size(), found.front().typical_distance);
@@ -330,17 +330,17 @@ Steps steps_from_repetition(const Input& in, int64_t origin_ns) {
   const Repetition& repetition = *repeated->repetition;
   steps.source = StepSource::kRepetition;
   steps.steps = measure(in, repeated->ranges, origin_ns);
-  steps.evidence = fmt::format(
+  steps.evidence = trf(
       "{} sequences of allocation sizes recur {} times, every {} allocations, through {:.0f} % of "
       "the recording; {}",
       repetition.distinct_runs, repetition.anchors.size(), repetition.typical_distance,
       repetition.coverage * 100,
-      repeated->evidence.trains ? "most free in reverse order what they allocated"
-                                : "most hand nothing to the next");
+      repeated->evidence.trains ? tr("most free in reverse order what they allocated")
+                                : tr("most hand nothing to the next"));
   const size_t r = repeated->evidence.trains ? passes_per_step(steps.steps) : 1;
   if (r > 1) {
     steps.steps = measure(in, joined(steps.steps, r), origin_ns);
-    steps.evidence += fmt::format("; gradients are freed every {} of them, which make one step", r);
+    steps.evidence += trf("; gradients are freed every {} of them, which make one step", r);
   }
   return steps;
 }

@@ -1,6 +1,7 @@
 #include "explain/waste/patterns.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/findings/findings.hpp"
 
 #include <fmt/format.h>
@@ -20,10 +21,9 @@ Patterns finding_if_saved(WasteIndex& index, double min_share, Finding finding,
   if (!matters(saved, min_share, peak)) return {};
   finding.bytes = saved;
   finding.saves_bytes = saved;
-  finding.title += fmt::format("; saves {} ({})", format_bytes(saved), format_share(saved, peak));
-  finding.detail +=
-      fmt::format(" Replayed with this change, the requested peak is {} instead of {}.",
-                  format_bytes(peak - saved), format_bytes(peak));
+  finding.title += trf("; saves {} ({})", format_bytes(saved), format_share(saved, peak));
+  finding.detail += trf(" Replayed with this change, the requested peak is {} instead of {}.",
+                        format_bytes(peak - saved), format_bytes(peak));
   return {{std::move(finding), changes}};
 }
 
@@ -34,10 +34,9 @@ void replay_reserved(ReservedReplay& replay, const DeviceReport& report, Pattern
   if (!pattern.finding.saves_reserved_bytes) return;
   const uint64_t peak = report.peak.reserved.totals.reserved_bytes;
   const uint64_t saved = *pattern.finding.saves_reserved_bytes;
-  pattern.finding.detail += saved == 0
-                                ? " The reserved peak stays."
-                                : fmt::format(" The reserved peak falls by {} ({}).",
-                                              format_bytes(saved), format_share(saved, peak));
+  pattern.finding.detail += saved == 0 ? tr(" The reserved peak stays.")
+                                       : trf(" The reserved peak falls by {} ({}).",
+                                             format_bytes(saved), format_share(saved, peak));
 }
 
 bool has_changes(const Pattern& pattern) { return !pattern.changes.empty(); }

@@ -1,5 +1,6 @@
 // Blocks that exist twice, or only for a moment.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/names/names.hpp"
 #include "explain/waste/patterns.hpp"
@@ -86,13 +87,13 @@ Patterns temporaries(WasteIndex& index) {
     if (!matters(line.bytes, kMinPriceShare, index.peak_bytes())) continue;
     Finding finding{
         FindingKind::kTemporaries, 0,
-        fmt::format("Temporaries make the peak: {} of {}", format_bytes(line.bytes), name),
-        fmt::format("{} at the peak, the largest {}, released within {} events of their "
-                    "allocation.",
-                    counted(line.count, "block"), format_bytes(line.largest_bytes),
-                    kMaxTemporaryEvents),
-        "Compute this in smaller pieces (a loop over parts of the batch or of the vocabulary, or a "
-        "fused kernel such as scaled_dot_product_attention or a chunked loss), or in place."};
+        trf("Temporaries make the peak: {} of {}", format_bytes(line.bytes), name),
+        trf("{} at the peak, the largest {}, released within {} events of their "
+            "allocation.",
+            counted(line.count, "block"), format_bytes(line.largest_bytes), kMaxTemporaryEvents),
+        tr("Compute this in smaller pieces (a loop over parts of the batch or of the vocabulary, "
+           "or a "
+           "fused kernel such as scaled_dot_product_attention or a chunked loss), or in place.")};
     finding.line = name;
     Patterns one = finding_if_saved(index, kMinPriceShare, std::move(finding),
                                     blocks_of(index, line.places, is_temporary));
@@ -130,13 +131,13 @@ Patterns stream_duplicates(WasteIndex& index) {
   if (largest == nullptr) return {};
   Finding finding{
       FindingKind::kDuplicate, 0,
-      fmt::format("{} streams hold equal blocks of {}", format_count(streams),
-                  index.line(*largest)),
-      fmt::format("{} blocks have the same size and stack as one of another stream, and live for "
-                  "several steps; the largest has {}.",
-                  format_count(changes.size()), format_bytes(largest->requested_bytes)),
-      "Use fewer streams for this work. Libraries keep one workspace for each stream: for cuBLAS, "
-      "CUBLAS_WORKSPACE_CONFIG sets its size."};
+      trf("{} streams hold equal blocks of {}", format_count(streams), index.line(*largest)),
+      trf("{} blocks have the same size and stack as one of another stream, and live for "
+          "several steps; the largest has {}.",
+          format_count(changes.size()), format_bytes(largest->requested_bytes)),
+      tr("Use fewer streams for this work. Libraries keep one workspace for each stream: for "
+         "cuBLAS, "
+         "CUBLAS_WORKSPACE_CONFIG sets its size.")};
   finding.line = index.line(*largest);
   return finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
 }
@@ -181,12 +182,12 @@ Patterns old_model(WasteIndex& index) {
       changes.push_back({id, born(index.block(now.front())), gone(index.block(id))});
     Finding finding{
         FindingKind::kOldModel, 0,
-        fmt::format("The old copy of {} blocks is alive at the peak: {}", format_count(old.size()),
-                    format_bytes(bytes)),
-        "Blocks of the same sizes in the same order were allocated after them, and the "
-        "first ones were released at once later.",
-        "Release the first copy (`del`) before the second one is made: load a state dict "
-        "to the CPU or with mmap=True, and assign it (load_state_dict(..., assign=True))."};
+        trf("The old copy of {} blocks is alive at the peak: {}", format_count(old.size()),
+            format_bytes(bytes)),
+        tr("Blocks of the same sizes in the same order were allocated after them, and the "
+           "first ones were released at once later."),
+        tr("Release the first copy (`del`) before the second one is made: load a state dict "
+           "to the CPU or with mmap=True, and assign it (load_state_dict(..., assign=True)).")};
     finding.line = index.line(index.block(now.front()));
     return finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
   }
@@ -212,11 +213,13 @@ Patterns equal_parameters(WasteIndex& index) {
   return finding_if_saved(
       index, kMinSavedShare,
       {FindingKind::kEqualParameters, 0,
-       fmt::format("{} parameters exist more than once at the peak", format_count(changes.size())),
-       fmt::format("Live blocks have the same name and size as a later one, such as {}.", example),
-       "If this is no copy on purpose (an average of the weights, a reference model), release the "
-       "old model with its optimizer before the new one is made; a reference that an exception, a "
-       "closure or a list keeps is enough to hold it."},
+       trf("{} parameters exist more than once at the peak", format_count(changes.size())),
+       trf("Live blocks have the same name and size as a later one, such as {}.", example),
+       tr("If this is no copy on purpose (an average of the weights, a reference model), release "
+          "the "
+          "old model with its optimizer before the new one is made; a reference that an exception, "
+          "a "
+          "closure or a list keeps is enough to hold it.")},
       changes);
 }
 
@@ -234,11 +237,10 @@ Patterns upcasts(WasteIndex& index) {
   if (largest == nullptr) return {};
   Finding finding{
       FindingKind::kUpcast, 0,
-      fmt::format("Copies in float32 at the peak: {} of {}", format_bytes(bytes),
-                  index.line(*largest)),
-      "Autocast made them for operations that it runs in float32.",
-      "Use a fused operation that converts inside its kernel (fused cross-entropy, RMSNorm), "
-      "or run this operation in the lower precision if its accuracy allows that."};
+      trf("Copies in float32 at the peak: {} of {}", format_bytes(bytes), index.line(*largest)),
+      tr("Autocast made them for operations that it runs in float32."),
+      tr("Use a fused operation that converts inside its kernel (fused cross-entropy, RMSNorm), "
+         "or run this operation in the lower precision if its accuracy allows that.")};
   finding.line = index.line(*largest);
   return finding_if_saved(index, kMinSavedShare, std::move(finding),
                           blocks_of(index, places, [](const Lifetime&) { return true; }));

@@ -1,5 +1,6 @@
 // Memory that goes to the driver and back, pinned host memory, and GPUs of one process compared.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/statistics.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/waste/patterns.hpp"
@@ -102,7 +103,7 @@ std::string duration_text(const WasteIndex& index, const std::vector<GivenBackAt
     const int64_t end = index.events()[each.end - 1].time_ns;
     if (end > begin) total_ns += nanoseconds_between(begin, end);
   }
-  return total_ns == 0 ? "" : fmt::format(" Giving it back took {} ms.", total_ns / 1'000'000);
+  return total_ns == 0 ? "" : trf(" Giving it back took {} ms.", total_ns / 1'000'000);
 }
 
 }  // namespace
@@ -131,24 +132,24 @@ Patterns driver_churn(WasteIndex& index) {
   for (const GivenBackAtOnce& each : calls) segments += each.calls;
   Finding finding{is_cleaning ? FindingKind::kCleaning : FindingKind::kChurn, 0, "", "", ""};
   finding.saves_bytes = 0;
-  finding.detail = fmt::format(
-      "{} times, in {} of {} steady steps, {} in all ({} segments); at least 90 % of each was "
-      "taken again within a step.{}",
-      format_count(calls.size()), format_count(in_steps), format_count(steady), format_bytes(bytes),
-      format_count(segments), duration_text(index, calls));
+  finding.detail =
+      trf("{} times, in {} of {} steady steps, {} in all ({} segments); at least 90 % of each was "
+          "taken again within a step.{}",
+          format_count(calls.size()), format_count(in_steps), format_count(steady),
+          format_bytes(bytes), format_count(segments), duration_text(index, calls));
   if (is_cleaning) {
     finding.line = index.line_of(calls.front().stack);
-    finding.title = "Emptying the cache costs more than it gives: " + finding.line;
-    finding.advice =
+    finding.title = tr("Emptying the cache costs more than it gives: ") + finding.line;
+    finding.advice = tr(
         "Remove torch.cuda.empty_cache() from the loop: the allocator uses cached memory for the "
-        "next step, and gives it back by itself before it fails.";
+        "next step, and gives it back by itself before it fails.");
   } else {
-    finding.title = "Memory goes back to the driver and is taken again in the steps";
-    finding.advice =
+    finding.title = tr("Memory goes back to the driver and is taken again in the steps");
+    finding.advice = tr(
         "If the program calls torch.cuda.empty_cache() in its loop, remove it. Otherwise the "
         "memory limit is met again and again: use a smaller batch, or a setting with less unused "
         "memory "
-        "(`vram tune`).";
+        "(`vram tune`).");
   }
   return {{std::move(finding), {}}};
 }
@@ -169,12 +170,12 @@ Patterns data_parallel(WasteIndex& index) {
   std::vector<Change> changes;
   for (uint32_t id = 0; id < index.history().lifetimes.size(); ++id)
     if (gathers[index.block(id).stack] != 0) changes.push_back(remove_block(index.history(), id));
-  Finding finding{
-      FindingKind::kDataParallel, 0,
-      fmt::format("DataParallel gathers {} on this GPU", format_bytes(bytes)),
-      "The outputs of all GPUs are there at the peak.",
-      "Use DistributedDataParallel, with one process for each GPU; or compute the loss inside the "
-      "module, so that only numbers are gathered."};
+  Finding finding{FindingKind::kDataParallel, 0,
+                  trf("DataParallel gathers {} on this GPU", format_bytes(bytes)),
+                  tr("The outputs of all GPUs are there at the peak."),
+                  tr("Use DistributedDataParallel, with one process for each GPU; or compute the "
+                     "loss inside the "
+                     "module, so that only numbers are gathered.")};
   finding.line = index.line(*largest);
   return finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
 }
@@ -195,7 +196,7 @@ void keep_uneven_gpus(std::vector<DeviceReport>& devices) {
     }
     for (Finding& f : device.findings)
       if (f.kind == FindingKind::kDataParallel)
-        f.title += fmt::format("; it has {} more than the others", format_bytes(own - typical));
+        f.title += trf("; it has {} more than the others", format_bytes(own - typical));
   }
 }
 
@@ -218,13 +219,13 @@ Patterns pinned_host(WasteIndex& index) {
   if (!piles_up || unused < kMinPinnedBytes || unused * 2 < reserved) return {};
   Finding finding{
       FindingKind::kPinnedHost, unused,
-      fmt::format("Pinned host memory piles up: {} of {} are not in use", format_bytes(unused),
-                  format_bytes(reserved)),
-      fmt::format("In the second half of the recording at most {} were in use, and the cache still "
-                  "grew, from {} to {}.",
-                  format_bytes(needed), format_bytes(middle), format_bytes(reserved)),
-      "Reuse pinned buffers of fixed sizes: PyTorch rounds each up to a power of two and never "
-      "returns it. torch._C._host_emptyCache() returns what is free."};
+      trf("Pinned host memory piles up: {} of {} are not in use", format_bytes(unused),
+          format_bytes(reserved)),
+      trf("In the second half of the recording at most {} were in use, and the cache still "
+          "grew, from {} to {}.",
+          format_bytes(needed), format_bytes(middle), format_bytes(reserved)),
+      tr("Reuse pinned buffers of fixed sizes: PyTorch rounds each up to a power of two and never "
+         "returns it. torch._C._host_emptyCache() returns what is free.")};
   finding.saves_reserved_bytes = unused;
   return {{std::move(finding), {}}};
 }

@@ -1,5 +1,6 @@
 // Blocks that are allocated too early or released too late.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/names/names.hpp"
 #include "explain/waste/patterns.hpp"
@@ -14,7 +15,7 @@
 namespace vram::explain {
 namespace {
 
-std::string lines_joined(const std::string& line) { return line.empty() ? "" : " in " + line; }
+std::string lines_joined(const std::string& line) { return line.empty() ? "" : tr(" in ") + line; }
 
 // Gradients: what a call of zero_grad released, and what the program named so.
 std::vector<uint32_t> find_gradients(WasteIndex& index) {
@@ -59,16 +60,15 @@ Patterns gradients_kept(WasteIndex& index) {
     if (largest == nullptr || block.requested_bytes > largest->requested_bytes) largest = &block;
   }
   if (largest == nullptr) return {};
-  Finding finding{
-      FindingKind::kGradientsKept, 0,
-      fmt::format("Gradients of the last step live on at the peak: {}", format_bytes(bytes)),
-      fmt::format("The optimizer had used {} gradients, and no optimizer used them again "
-                  "until they were released.",
-                  format_count(count)),
-      "Call optimizer.zero_grad(set_to_none=True) directly after optimizer.step() "
-      "instead of after the next forward pass."};
+  Finding finding{FindingKind::kGradientsKept, 0,
+                  trf("Gradients of the last step live on at the peak: {}", format_bytes(bytes)),
+                  trf("The optimizer had used {} gradients, and no optimizer used them again "
+                      "until they were released.",
+                      format_count(count)),
+                  tr("Call optimizer.zero_grad(set_to_none=True) directly after optimizer.step() "
+                     "instead of after the next forward pass.")};
   finding.line = index.line_of_release(*largest);
-  finding.detail += finding.line.empty() ? "" : " Released in " + finding.line + ".";
+  finding.detail += finding.line.empty() ? "" : tr(" Released in ") + finding.line + ".";
   return finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
 }
 
@@ -96,10 +96,11 @@ Patterns idle_state(WasteIndex& index) {
       index, kMinPriceShare,
       {FindingKind::kIdleState, 0,
        fmt::format("Optimizer state is idle at the peak: {}", format_bytes(bytes)),
-       "It is used in the optimizer's step only, and the peak is outside it.",
-       "Park it while the forward and the backward pass run (vram.park(optimizer)), which copies "
-       "it to "
-       "host memory and back in each step; or shard it over GPUs, or keep it in 8 bits."},
+       tr("It is used in the optimizer's step only, and the peak is outside it."),
+       tr("Park it while the forward and the backward pass run (vram.park(optimizer)), which "
+          "copies "
+          "it to "
+          "host memory and back in each step; or shard it over GPUs, or keep it in 8 bits.")},
       changes);
 }
 
@@ -185,13 +186,14 @@ Patterns late_free(WasteIndex& index) {
     const std::string line = index.line(block);
     Finding finding{
         FindingKind::kLateFree, 0,
-        fmt::format("A result of the last step lives on at the peak: {}{}",
-                    format_bytes(block.requested_bytes), lines_joined(line)),
-        fmt::format("{} of {} such blocks were released only when the next step had made the next "
-                    "one.",
-                    format_count(kept), format_count(place.ended)),
-        "Unless the next step reads it, `del` the variable at the end of the step, or keep it in a "
-        "function that returns only numbers."};
+        trf("A result of the last step lives on at the peak: {}{}",
+            format_bytes(block.requested_bytes), lines_joined(line)),
+        trf("{} of {} such blocks were released only when the next step had made the next "
+            "one.",
+            format_count(kept), format_count(place.ended)),
+        tr("Unless the next step reads it, `del` the variable at the end of the step, or keep it "
+           "in a "
+           "function that returns only numbers.")};
     finding.line = line;
     Patterns one = finding_if_saved(index, kMinSavedShare, std::move(finding), place.changes);
     found.insert(found.end(), one.begin(), one.end());
@@ -305,12 +307,12 @@ Patterns prefetch(WasteIndex& index) {
     const Lifetime& block = index.block(batches.back().ids.front());
     Finding finding{
         FindingKind::kPrefetch, 0,
-        fmt::format("{} prefetched batches are on the GPU at the peak", format_count(at_peak)),
-        fmt::format("A side stream allocates each batch before the one in use is "
-                    "released ({} of them).",
-                    format_count(batches.size())),
-        "Prefetch fewer batches ahead, or keep the next one in pinned host memory and "
-        "copy it when the one in use has been released."};
+        trf("{} prefetched batches are on the GPU at the peak", format_count(at_peak)),
+        trf("A side stream allocates each batch before the one in use is "
+            "released ({} of them).",
+            format_count(batches.size())),
+        tr("Prefetch fewer batches ahead, or keep the next one in pinned host memory and "
+           "copy it when the one in use has been released.")};
     finding.line = index.line(block);
     Patterns one = finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
     found.insert(found.end(), one.begin(), one.end());

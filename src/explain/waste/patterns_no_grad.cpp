@@ -1,5 +1,6 @@
 // A forward pass that keeps its activations although no backward pass uses them.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/waste/patterns.hpp"
 
@@ -210,15 +211,14 @@ Patterns no_grad_of(WasteIndex& index, const Dropped& dropped) {
   if (!follower.is_kept_by_training()) return {};
   const auto largest = std::ranges::max_element(
       dropped, {}, [&](uint32_t id) { return index.block(id).requested_bytes; });
-  Finding finding{
-      FindingKind::kNoGrad, 0,
-      fmt::format("A forward pass without a backward pass keeps its activations: {}",
-                  index.line(index.block(*largest))),
-      fmt::format("{} blocks were released at once, {} such {}; training passes keep the same "
-                  "results until their backward pass.",
-                  format_count(dropped.size()), format_count(follower.passes()),
-                  follower.passes() == 1 ? "pass" : "passes"),
-      "Run it under torch.no_grad() or torch.inference_mode()."};
+  Finding finding{FindingKind::kNoGrad, 0,
+                  trf("A forward pass without a backward pass keeps its activations: {}",
+                      index.line(index.block(*largest))),
+                  trf("{} blocks were released at once, {} such {}; training passes keep the same "
+                      "results until their backward pass.",
+                      format_count(dropped.size()), format_count(follower.passes()),
+                      follower.passes() == 1 ? tr("pass") : tr("passes")),
+                  tr("Run it under torch.no_grad() or torch.inference_mode().")};
   finding.line = index.line(index.block(*largest));
   return finding_if_saved(index, kMinSavedShare, std::move(finding), follower.changes());
 }

@@ -1,5 +1,6 @@
 // Segments in which blocks that stay for long are mixed with blocks that come and go.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/moment/breakdown.hpp"
 #include "explain/waste/patterns.hpp"
@@ -86,8 +87,8 @@ std::string sites_text(const MixedSegments& mixed) {
   std::string text;
   for (size_t i = 0; i < std::min(mixed.sites.size(), kNamedSites); ++i) {
     const MixedSite& site = mixed.sites[i];
-    text += fmt::format("{}{} ({} next to {} of free memory)", i == 0 ? "" : ", ", site.name,
-                        format_bytes(site.live_bytes), format_bytes(site.stranded_bytes));
+    text += trf("{}{} ({} next to {} of free memory)", i == 0 ? "" : ", ", site.name,
+                format_bytes(site.live_bytes), format_bytes(site.stranded_bytes));
   }
   return text;
 }
@@ -113,18 +114,18 @@ std::vector<Finding> mixed_lifetimes(WasteIndex& index, ReservedReplay& replay) 
   if (!saved || !matters(*saved, kMinSavedShare, reserved)) return {};
   Finding finding{
       FindingKind::kMixedLifetimes, *saved,
-      fmt::format("Blocks that stay are mixed with blocks that come and go: {} ({} of reserved)",
-                  format_bytes(*saved), format_share(*saved, reserved)),
-      fmt::format(
-          "When most memory was reserved, {} of free memory were in {} segments with {} blocks "
+      trf("Blocks that stay are mixed with blocks that come and go: {} ({} of reserved)",
+          format_bytes(*saved), format_share(*saved, reserved)),
+      trf("When most memory was reserved, {} of free memory were in {} segments with {} blocks "
           "that were made after the first step began and stayed for two steps or longer; {} "
           "of it where live blocks use an eighth of the segment or less: {}. Replayed with "
           "these blocks allocated before all others, the reserved peak is {} instead of {}.",
           format_bytes(mixed.stranded_bytes), format_count(mixed.segment_count),
           format_count(mixed.long_lived.size()), format_bytes(mixed.pinned_bytes),
           sites_text(mixed), format_bytes(reserved - *saved), format_bytes(reserved)),
-      "Allocate what stays before the first step: create the optimizer's state and the averages of "
-      "the weights at set-up, or run one step with a small batch and empty the cache once."};
+      tr("Allocate what stays before the first step: create the optimizer's state and the averages "
+         "of "
+         "the weights at set-up, or run one step with a small batch and empty the cache once.")};
   finding.saves_bytes = 0;
   finding.saves_reserved_bytes = saved;
   const Lifetime& largest = index.block(*std::ranges::max_element(

@@ -163,7 +163,7 @@ StepPart WasteIndex::part_of(trace::ContextId context) {
   std::optional<StepPart>& part = parts_[context];
   if (!part) {
     const std::string_view path = tables.strings[tables.contexts[context].user_metadata];
-    part = parse_scope_path(path.substr(0, trace::kMaxNameBytes)).part;
+    part = parse_scope_path(path).part;
   }
   return *part;
 }

@@ -6,6 +6,7 @@
 #include "reports/trace_tables.hpp"
 #include "show/names.hpp"
 #include "trace/export/export.hpp"
+#include "trace/figures.hpp"
 
 #include <fmt/format.h>
 
@@ -73,6 +74,8 @@ class DeviceTimeline {
     add_tracks();
     draw_steps();
     draw_scopes();
+    draw_marks();
+    draw_device_used();
     draw_events();
   }
 
@@ -82,6 +85,8 @@ class DeviceTimeline {
   void add_tracks();
   void draw_steps();
   void draw_scopes();
+  void draw_marks();
+  void draw_device_used();
   void draw_events();
   void draw_before();
   void draw_event(const trace::Event& event, uint32_t index);
@@ -184,6 +189,47 @@ void DeviceTimeline::draw_scopes() {
   while (!open.empty()) close_last();
 }
 
+// Calls of several threads may overlap, which slices of a track must not: the later one is moved.
+void DeviceTimeline::draw_marks() {
+  std::vector<const trace::Mark*> marks;
+  for (const trace::Mark& mark : view_.trace.marks)
+    if (mark.device == view_.device.ordinal || mark.device == trace::kNoDevice)
+      marks.push_back(&mark);
+  if (marks.empty()) return;
+  std::ranges::stable_sort(marks, {}, &trace::Mark::time_ns);
+  const Id track = ++last_id_;
+  sink_.add_track(track, group_, "communication");
+  const trace::StringTable& texts = view_.trace.tables.strings;
+  int64_t end = 0;
+  for (const trace::Mark* mark : marks) {
+    const std::array arguments = {Argument{"kind", trace::to_string(mark->kind)},
+                                  Argument{"bytes", mark->size_bytes},
+                                  Argument{"group", texts[mark->group]}};
+    const int64_t begin = std::max(end, mark->time_ns);
+    end = begin + std::min(mark->duration_ns, INT64_MAX - begin);
+    sink_.begin(track, begin, texts[mark->name], arguments);
+    sink_.end(track, end);
+  }
+}
+
+// What the driver reported, to compare with what the allocator took.
+void DeviceTimeline::draw_device_used() {
+  if (view_.report.is_host) return;
+  Id track = 0;
+  int64_t now = 0;
+  for (const trace::Figure& figure : view_.trace.figures) {
+    if (figure.device != view_.device.ordinal || figure.value == trace::figures::kUnknown ||
+        view_.trace.tables.strings[figure.name] != trace::figures::kUsed)
+      continue;
+    if (track == 0) {
+      track = ++last_id_;
+      sink_.add_counter(track, group_, "device used");
+    }
+    now = std::max(now, figure.time_ns);
+    sink_.count(track, now, figure.value);
+  }
+}
+
 void DeviceTimeline::count_changes(const Totals& totals, bool all) {
   for (size_t i = 0; i < kCounters.size(); ++i) {
     const uint64_t bytes = totals.*kCounters[i].total;
@@ -280,6 +326,9 @@ int64_t timeline_begin_ns(const reports::Recording& recording) {
     begin = std::min(begin, explain::EventClock(recording.trace, device).origin_unix_ns());
   for (const trace::Annotation& annotation : recording.trace.annotations)
     begin = std::min(begin, annotation.time_ns);
+  for (const trace::Figure& figure : recording.trace.figures)
+    begin = std::min(begin, figure.time_ns);
+  for (const trace::Mark& mark : recording.trace.marks) begin = std::min(begin, mark.time_ns);
   return std::max<int64_t>(begin, 0);
 }
 

@@ -1,3 +1,4 @@
+// size: what becomes of each kind of record is in one place.
 #include "record/file/recording.hpp"
 
 #include "base/result.hpp"
@@ -109,8 +110,7 @@ Result<> Recording::add(const Record& record) {
 }
 
 Record Recording::placed(const Record& record) {
-  const bool is_mark =
-      record.op == Op::kScopeBegin || record.op == Op::kScopeEnd || record.op == Op::kStep;
+  const bool is_mark = record.op >= Op::kScopeBegin;
   Record placed = record;
   placed.time_ns = std::max(record.time_ns, last_ns_ + (is_mark && is_last_an_event_ ? 1 : 0));
   last_ns_ = placed.time_ns;
@@ -141,6 +141,13 @@ Result<> Recording::put(const Record& record) {
     case Op::kScopeEnd:
     case Op::kStep:
       add_region(record);
+      return {};
+    case Op::kFigure:
+      figures_[{record.device, record.text}] = record;
+      part_->figures.push_back(part_->translator.figure(record));
+      return {};
+    case Op::kMark:
+      part_->marks.push_back(part_->translator.mark(record));
       return {};
     case Op::kHeldSegment:
     case Op::kHeldBlock:
@@ -292,6 +299,10 @@ void Recording::restate_open() {
     scope.time_ns = 0;
     annotations.push_back(part_->translator.annotation(placed(scope), true));
   }
+  for (auto [key, figure] : figures_) {
+    figure.time_ns = 0;
+    part_->figures.push_back(part_->translator.figure(placed(figure)));
+  }
 }
 
 Result<> Recording::write_existing_memory() {
@@ -313,11 +324,12 @@ Result<> Recording::write_existing_memory() {
 }
 
 Result<> Recording::write_out() {
-  auto& annotations = part_->annotations;
-  if (!annotations.empty()) {
-    VRAM_TRY(part_->writer->append_annotations(annotations));
-    annotations.clear();
-  }
+  VRAM_TRY(part_->writer->append_annotations(part_->annotations));
+  part_->annotations.clear();
+  VRAM_TRY(part_->writer->append_figures(part_->figures));
+  part_->figures.clear();
+  VRAM_TRY(part_->writer->append_marks(part_->marks));
+  part_->marks.clear();
   return part_->writer->flush();
 }
 
@@ -354,6 +366,7 @@ Result<std::unique_ptr<Recording>> Recording::create_after(const Recording& befo
   recording->held_ = before.held_;
   recording->open_step_ = before.open_step_;
   recording->open_scopes_ = before.open_scopes_;
+  recording->figures_ = before.figures_;
   recording->last_ns_ = before.last_ns_;
   recording->is_last_an_event_ = before.is_last_an_event_;
   recording->lost_ = before.lost_;

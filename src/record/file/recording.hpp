@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace vram::record {
@@ -67,6 +68,8 @@ class Recording final : public RecordOutput {
     std::optional<trace::VtraceWriter> writer;
     std::unordered_map<uint32_t, trace::DeviceIndex> devices;
     std::vector<trace::Annotation> annotations;
+    std::vector<trace::Figure> figures;
+    std::vector<trace::Mark> marks;
     uint64_t first_bytes = 0;  // with what was there when the file was begun
     bool names_allocator = false;
   };
@@ -109,7 +112,8 @@ class Recording final : public RecordOutput {
   // An allocator's list of its memory, until the next event of the device.
   std::map<uint16_t, std::vector<Record>> held_;
   std::optional<uint64_t> open_step_;
-  std::vector<Record> open_scopes_;  // of all threads, in order
+  std::vector<Record> open_scopes_;                        // of all threads, in order
+  std::map<std::pair<uint16_t, TextId>, Record> figures_;  // the last of each name
   int64_t last_ns_ = 0;
   bool is_last_an_event_ = false;
   uint64_t event_count_ = 0;

@@ -80,4 +80,30 @@ trace::Annotation Translator::step(const Record& record, uint64_t number, bool i
           .is_begin = is_begin};
 }
 
+namespace {
+
+uint32_t ordinal_of(const Record& record) {
+  return record.device == kNoDevice ? trace::kNoDevice : record.device;
+}
+
+}  // namespace
+
+trace::Figure Translator::figure(const Record& record) {
+  return {.time_ns = record.time_ns,
+          .value = record.address,
+          .name = text(record.text),
+          .device = ordinal_of(record)};
+}
+
+trace::Mark Translator::mark(const Record& record) {
+  const auto duration = static_cast<int64_t>(record.address);
+  return {.time_ns = record.time_ns - duration,
+          .duration_ns = duration,
+          .size_bytes = record.size_bytes,
+          .name = text(record.text),
+          .group = text(record.scope),
+          .device = ordinal_of(record),
+          .kind = static_cast<trace::MarkKind>(record.stream)};
+}
+
 }  // namespace vram::record

@@ -22,6 +22,8 @@ class Translator {
   [[nodiscard]] trace::Event event(const Record& record, trace::EventKind kind);
   [[nodiscard]] trace::Annotation annotation(const Record& record, bool is_begin);
   [[nodiscard]] trace::Annotation step(const Record& record, uint64_t number, bool is_begin);
+  [[nodiscard]] trace::Figure figure(const Record& record);
+  [[nodiscard]] trace::Mark mark(const Record& record);
   // Has the block's size and stream, and the moment, stack and scope of its free.
   [[nodiscard]] trace::Event event_of_free(const Record& alloc, const Record& free,
                                            trace::EventKind kind);

@@ -112,13 +112,14 @@ struct Note {
 
 constexpr std::array<Note, 4> kNotes{{
     {"expandable_segments",
-     "expandable_segments needs PyTorch 2.1 or newer on Linux; such memory can't be shared by "
-     "cudaIpcGetMemHandle (custom all-reduce kernels, some RDMA libraries)"},
-    {"max_non_split_rounding_mb", "max_non_split_rounding_mb needs PyTorch 2.6 or newer"},
+     tr_later(
+         "expandable_segments needs PyTorch 2.1 or newer on Linux; such memory can't be shared by "
+         "cudaIpcGetMemHandle (custom all-reduce kernels, some RDMA libraries)")},
+    {"max_non_split_rounding_mb", tr_later("max_non_split_rounding_mb needs PyTorch 2.6 or newer")},
     {"garbage_collection_threshold",
-     "garbage_collection_threshold acts only in a process with a limit: "
-     "torch.cuda.set_per_process_memory_fraction() below 1"},
-    {"large_segment_size_mb", "large_segment_size_mb needs PyTorch 2.11 or newer"},
+     tr_later("garbage_collection_threshold acts only in a process with a limit: "
+              "torch.cuda.set_per_process_memory_fraction() below 1")},
+    {"large_segment_size_mb", tr_later("large_segment_size_mb needs PyTorch 2.11 or newer")},
 }};
 
 }  // namespace
@@ -210,7 +211,7 @@ std::vector<std::string> setting_notes(const AllocatorSpec& spec) {
   std::vector<std::string> notes;
   for (const auto& [key, text] : kNotes) {
     for (const auto& setting : spec.settings) {
-      if (setting.first == key) notes.emplace_back(text);
+      if (setting.first == key) notes.emplace_back(tr(text));
     }
   }
   return notes;

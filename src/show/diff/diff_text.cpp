@@ -1,4 +1,5 @@
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/diff/diff.hpp"
 #include "show/draw/page.hpp"
@@ -34,8 +35,8 @@ Style style_of(const DeviceChange& change) {
 
 std::string verdict_of(const DeviceChange& change) {
   if (change.is_regression()) return std::string(phrase(change.regression));
-  if (!change.b) return "only in A";
-  return change.a ? "" : "only in B";
+  if (!change.b) return tr("only in A");
+  return change.a ? "" : tr("only in B");
 }
 
 // "3 runs ± 2 MiB", by the side with more runs.
@@ -54,7 +55,8 @@ Line arrow(const std::string& a, const std::string& b) {
 }
 
 void draw_devices(const Diff& diff, Page& page) {
-  page.heading("PEAKS", fmt::format("A {}, B {}", printable(diff.a_name), printable(diff.b_name)));
+  page.heading(tr("PEAKS"),
+               fmt::format("A {}, B {}", printable(diff.a_name), printable(diff.b_name)));
   Table table({{},
                {Align::kRight},
                {Align::kRight},
@@ -67,9 +69,9 @@ void draw_devices(const Diff& diff, Page& page) {
   const bool has_runs =
       std::ranges::any_of(diff.devices, [](const auto& c) { return !runs_of(c).empty(); });
   std::vector<Line> titles;
-  for (const char* title : {"device", "A", "B", "change", "", "reserved", "steps"})
+  for (const char* title : {tr("device"), "A", "B", tr("change"), "", tr("reserved"), tr("steps")})
     titles.emplace_back(title, Style::kFaint);
-  titles.emplace_back(has_runs ? "runs A/B" : "", Style::kFaint);
+  titles.emplace_back(has_runs ? tr("runs A/B") : "", Style::kFaint);
   table.add_row(std::move(titles));
   const size_t top = page.options().top.value_or(kDefaultRows);
   const size_t shown = top == 0 ? diff.devices.size() : std::min(top, diff.devices.size());
@@ -89,9 +91,8 @@ void draw_devices(const Diff& diff, Page& page) {
   }
   page.add(table.draw(2, page.columns()));
   if (shown < diff.devices.size())
-    page.add(Line(
-        fmt::format("  and {} with less growth", counted(diff.devices.size() - shown, "device")),
-        Style::kFaint));
+    page.add(Line(trf("  and {} with less growth", counted(diff.devices.size() - shown, "device")),
+                  Style::kFaint));
 }
 
 // A leak looks like a larger peak in the longer recording.
@@ -100,21 +101,20 @@ void draw_step_note(const DeviceChange& change, Page& page) {
   const uint64_t a = change.a->peak.steps;
   const uint64_t b = change.b->peak.steps;
   if (a == b || a == 0 || b == 0) return;
-  page.paragraph(
-      Line("  "),
-      fmt::format("A has {} and B {}: what grows from step to step differs by that alone",
-                  counted(a, "step"), format_count(b)),
-      Style::kFaint);
+  page.paragraph(Line("  "),
+                 trf("A has {} and B {}: what grows from step to step differs by that alone",
+                     counted(a, "step"), format_count(b)),
+                 Style::kFaint);
 }
 
 std::string_view basis_text(SiteBasis basis) {
   switch (basis) {
     case SiteBasis::kStack:
-      return "by line of your code";
+      return tr("by line of your code");
     case SiteBasis::kName:
-      return "by name";
+      return tr("by name");
     case SiteBasis::kPosition:
-      return "by the order of allocations, since no stacks or names were recorded";
+      return tr("by the order of allocations, since no stacks or names were recorded");
   }
   return "";
 }
@@ -138,13 +138,13 @@ std::string former_name(const SiteChange& site) {
 void draw_sites(const DeviceChange& change, Page& page) {
   const std::string device = explain::device_text(change.latest());
   if (!change.basis) {
-    page.heading("SITES",
-                 fmt::format("of {}: not compared, since A and B have neither stacks nor names "
-                             "in common; record both in the same way",
-                             device));
+    page.heading(tr("SITES"),
+                 trf("of {}: not compared, since A and B have neither stacks nor names "
+                     "in common; record both in the same way",
+                     device));
     return;
   }
-  page.heading("SITES", fmt::format("of {} at the peak, {}", device, basis_text(*change.basis)));
+  page.heading(tr("SITES"), trf("of {} at the peak, {}", device, basis_text(*change.basis)));
   Table table({{},
                {Align::kRight},
                {Align::kRight},
@@ -152,7 +152,7 @@ void draw_sites(const DeviceChange& change, Page& page) {
                {Align::kLeft, Shrink::kFront},
                {.shrink = Shrink::kEnd, .may_go = true}});
   std::vector<Line> titles;
-  for (const char* title : {"", "change", "bytes", "blocks", "site"})
+  for (const char* title : {"", tr("change"), tr("bytes"), tr("blocks"), tr("site")})
     titles.emplace_back(title, Style::kFaint);
   table.add_row(std::move(titles));
   const size_t top = page.options().top.value_or(kDefaultRows);
@@ -170,32 +170,31 @@ void draw_sites(const DeviceChange& change, Page& page) {
     }
     ++shown;
     const auto count = [](const auto& one) { return one ? format_count(one->count) : "-"; };
-    table.add_row({Line(identifier(kind), style_of(kind)),
+    table.add_row({Line(tr(identifier(kind)), style_of(kind)),
                    Line(format_bytes_signed(bytes), Style::kStrong),
                    arrow(site.a ? format_bytes(site.a_bytes()) : "-",
                          site.b ? format_bytes(site.b_bytes()) : "-"),
                    arrow(count(site.a), count(site.b)), Line(printable(site.latest().name)),
                    Line(former_name(site), Style::kFaint)});
   }
-  if (changed == 0) return page.add(Line("  none changed", Style::kFaint));
+  if (changed == 0) return page.add(Line(tr("  none changed"), Style::kFaint));
   page.add(table.draw(2, page.columns()));
-  std::string summary =
-      fmt::format("  {} unchanged", counted(change.sites.size() - changed, "site"));
+  std::string summary = trf("  {} unchanged", counted(change.sites.size() - changed, "site"));
   if (shown < changed)
-    summary = fmt::format("  {} more changed, {} in sum;{}", changed - shown,
-                          format_bytes_signed(rest), summary.substr(1));
+    summary = trf("  {} more changed, {} in sum;{}", changed - shown, format_bytes_signed(rest),
+                  summary.substr(1));
   page.add(Line(summary, Style::kFaint));
 }
 
 void draw_result(const Diff& diff, Page& page) {
-  if (!diff.limit) return page.heading("RESULT", "no limit was given (--fail-above)");
+  if (!diff.limit) return page.heading(tr("RESULT"), tr("no limit was given (--fail-above)"));
   const auto bad = std::ranges::count_if(diff.devices, &DeviceChange::is_regression);
   if (bad == 0) {
-    page.heading("RESULT", fmt::format("within the limit of {}", limit_text(*diff.limit)));
+    page.heading(tr("RESULT"), trf("within the limit of {}", limit_text(*diff.limit)));
     return;
   }
-  page.heading("RESULT",
-               fmt::format("regression on {} of {}", bad, counted(diff.devices.size(), "device")));
+  page.heading(tr("RESULT"),
+               trf("regression on {} of {}", bad, counted(diff.devices.size(), "device")));
   size_t left = kDefaultRows;
   for (const DeviceChange& change : diff.devices)
     if (change.is_regression() && left-- > 0)
@@ -208,7 +207,7 @@ std::string draw_diff(const Diff& diff, const TextOptions& options) {
   Page page(options);
   draw_devices(diff, page);
   for (const std::string& remark : diff.incomplete)
-    page.paragraph(Line("  incomplete: ", Style::kWarning), printable(remark));
+    page.paragraph(Line(tr("  incomplete: "), Style::kWarning), printable(remark));
   // Ranks usually change alike: the one that grew most stands for them.
   if (!diff.devices.empty()) {
     draw_step_note(diff.devices.front(), page);

@@ -1,5 +1,6 @@
 // What the formats of a comparison have in common.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/diff/diff.hpp"
 
@@ -18,13 +19,13 @@ using explain::SiteChange;
 std::string_view identifier(ChangeKind kind) {
   switch (kind) {
     case ChangeKind::kNew:
-      return "new";
+      return tr_later("new");
     case ChangeKind::kGrown:
-      return "grown";
+      return tr_later("grown");
     case ChangeKind::kShrunk:
-      return "shrunk";
+      return tr_later("shrunk");
     case ChangeKind::kGone:
-      return "gone";
+      return tr_later("gone");
     case ChangeKind::kSame:
       return "same";
   }
@@ -50,7 +51,7 @@ std::string_view phrase(explain::Regression regression) {
     case explain::Regression::kPeak:
       return "regression";
     case explain::Regression::kOom:
-      return "out of memory";
+      return tr("out of memory");
   }
   return "";
 }
@@ -69,7 +70,7 @@ std::string relative_growth(uint64_t a_bytes, uint64_t b_bytes) {
 std::string limit_text(const explain::Limit& limit) {
   std::string text;
   if (limit.share) text = fmt::format("{:g} %", *limit.share * 100);
-  if (limit.share && limit.bytes) text += " or ";
+  if (limit.share && limit.bytes) text += tr(" or ");
   if (limit.bytes) text += format_bytes(*limit.bytes);
   return text;
 }
@@ -78,18 +79,16 @@ std::string sentence(const DeviceChange& change) {
   const std::string device = explain::device_text(change.latest());
   const uint64_t a = change.a_bytes();
   const uint64_t b = change.b_bytes();
-  if (!change.b)
-    return fmt::format("{}: only A has it, with a peak of {}", device, format_bytes(a));
-  std::string text = fmt::format("{}: the peak is new: {}", device, format_bytes(b));
+  if (!change.b) return trf("{}: only A has it, with a peak of {}", device, format_bytes(a));
+  std::string text = trf("{}: the peak is new: {}", device, format_bytes(b));
   if (change.a) {
-    const char* verb = a == b ? "stays at" : a < b ? "grew from" : "shrank from";
-    text = fmt::format("{}: the peak {} {}", device, verb, format_bytes(a));
-    if (a != b) text += fmt::format(" to {} ({})", format_bytes(b), relative_growth(a, b));
+    const char* verb = a == b ? tr("stays at") : a < b ? tr("grew from") : tr("shrank from");
+    text = trf("{}: the peak {} {}", device, verb, format_bytes(a));
+    if (a != b) text += trf(" to {} ({})", format_bytes(b), relative_growth(a, b));
   }
   if (change.regression == explain::Regression::kPeak)
-    text +=
-        fmt::format(", more than the limit of {}", format_bytes(change.limit_bytes.value_or(0)));
-  if (change.regression == explain::Regression::kOom) text += "; only B ran out of memory";
+    text += trf(", more than the limit of {}", format_bytes(change.limit_bytes.value_or(0)));
+  if (change.regression == explain::Regression::kOom) text += tr("; only B ran out of memory");
   return text;
 }
 
@@ -103,13 +102,12 @@ const explain::Frame* place_in_repository(const explain::PeakSite& site) {
 
 std::string sentence(const Hotspot& hotspot) {
   const SiteChange& site = *hotspot.site;
-  const std::string before = site.a ? format_bytes(site.a_bytes()) + ", now " : "new, ";
-  std::string text =
-      fmt::format("{} at the peak of {} ({}{}): {}",
-                  format_bytes_signed(explain::growth(site.a_bytes(), site.b_bytes())),
-                  explain::device_text(hotspot.device->latest()), before,
-                  format_bytes(site.b_bytes()), printable(site.latest().name));
-  if (hotspot.devices > 1) text += fmt::format("; on {} devices", hotspot.devices);
+  const std::string before = site.a ? format_bytes(site.a_bytes()) + tr(", now ") : tr("new, ");
+  std::string text = trf("{} at the peak of {} ({}{}): {}",
+                         format_bytes_signed(explain::growth(site.a_bytes(), site.b_bytes())),
+                         explain::device_text(hotspot.device->latest()), before,
+                         format_bytes(site.b_bytes()), printable(site.latest().name));
+  if (hotspot.devices > 1) text += trf("; on {} devices", hotspot.devices);
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
 #include "show/live/status_words.hpp"
@@ -20,27 +21,27 @@ using doctor::Finding;
 using doctor::Severity;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kTitles = {
-    {{"platform", "This machine"},
-     {"driver", "Driver"},
-     {"permissions", "Permissions"},
-     {"container", "Container and control group"},
-     {"mps", "MPS and compute modes"},
+    {{"platform", tr_later("This machine")},
+     {"driver", tr_later("Driver")},
+     {"permissions", tr_later("Permissions")},
+     {"container", tr_later("Container and control group")},
+     {"mps", tr_later("MPS and compute modes")},
      {"mig", "MIG"},
-     {"persistence", "Persistence"},
-     {"torch", "PyTorch's allocator"},
-     {"cuda", "CUDA's variables"},
+     {"persistence", tr_later("Persistence")},
+     {"torch", tr_later("PyTorch's allocator")},
+     {"cuda", tr_later("CUDA's variables")},
      {"nccl", "NCCL"},
      {"jax", "JAX"},
      {"tf", "TensorFlow"},
-     {"frameworks", "Frameworks together"},
-     {"vram", "vram's variables"},
-     {"limits", "Limits"},
-     {"health", "Health of the GPUs"}}};
+     {"frameworks", tr_later("Frameworks together")},
+     {"vram", tr_later("vram's variables")},
+     {"limits", tr_later("Limits")},
+     {"health", tr_later("Health of the GPUs")}}};
 
 std::string_view title_of(std::string_view subject) {
   const auto* const title =
       std::ranges::find(kTitles, subject, [](const auto& pair) { return pair.first; });
-  return title == kTitles.end() ? subject : title->second;
+  return title == kTitles.end() ? subject : tr(title->second);
 }
 
 struct Appearance {
@@ -96,12 +97,8 @@ void add_finding(const Finding& finding, bool all, Page& page) {
   add_repair(finding.repair, page);
   if (!all) return;
   for (const std::string& line : finding.evidence)
-    page.paragraph(Line("    found: ", Style::kFaint), printable(line), Style::kFaint);
+    page.paragraph(Line(tr("    found: "), Style::kFaint), printable(line), Style::kFaint);
   page.paragraph(kIndent, finding.id, Style::kFaint);
-}
-
-std::string number_of(uint64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 std::string summary_of(const doctor::Report& report) {
@@ -109,11 +106,9 @@ std::string summary_of(const doctor::Report& report) {
     return static_cast<uint64_t>(std::ranges::count(report.findings, severity, &Finding::severity));
   };
   const uint64_t bad = count(Severity::kBad);
-  return fmt::format("{} to repair, {}, {}; {} usable",
-                     bad == 0 ? "nothing" : fmt::format("{}", bad),
-                     number_of(count(Severity::kWarning), "warning", "warnings"),
-                     number_of(count(Severity::kNote), "note", "notes"),
-                     number_of(report.usable_gpus, "GPU", "GPUs"));
+  return trf("{} to repair, {}, {}; {} usable", bad == 0 ? tr("nothing") : fmt::format("{}", bad),
+             counted(count(Severity::kWarning), "warning"), counted(count(Severity::kNote), "note"),
+             counted(report.usable_gpus, "GPU"));
 }
 
 void add_good(const doctor::Report& report, Page& page) {

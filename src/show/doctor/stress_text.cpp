@@ -1,6 +1,7 @@
 #include "show/doctor/stress_text.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
@@ -38,40 +39,40 @@ std::string text_of(uint64_t value, Unit unit) {
 void add_verdict(const StressReport& report, Page& page) {
   const auto verdict = report.verdict();
   Line line;
-  if (verdict == stress::Verdict::kPassed) line.add("PASSED", Style::kGood);
-  if (verdict == stress::Verdict::kErrors) line.add("ERRORS FOUND", Style::kBad);
-  if (verdict == stress::Verdict::kCutShort) line.add("CUT SHORT", Style::kWarning);
-  if (verdict == stress::Verdict::kUntested) line.add("NOTHING TESTED", Style::kWarning);
-  line.add(fmt::format("  {} of {}, seed {}", format_duration_ns(report.duration_ns),
-                       format_duration_ns(report.requested_ns), report.seed));
-  if (report.was_cut_short) line.add("; ended before its time", Style::kWarning);
+  if (verdict == stress::Verdict::kPassed) line.add(tr("PASSED"), Style::kGood);
+  if (verdict == stress::Verdict::kErrors) line.add(tr("ERRORS FOUND"), Style::kBad);
+  if (verdict == stress::Verdict::kCutShort) line.add(tr("CUT SHORT"), Style::kWarning);
+  if (verdict == stress::Verdict::kUntested) line.add(tr("NOTHING TESTED"), Style::kWarning);
+  line.add(trf("  {} of {}, seed {}", format_duration_ns(report.duration_ns),
+               format_duration_ns(report.requested_ns), report.seed));
+  if (report.was_cut_short) line.add(tr("; ended before its time"), Style::kWarning);
   if (verdict == stress::Verdict::kUntested)
-    line.add("; there was no memory, or no time, to compare anything", Style::kWarning);
+    line.add(tr("; there was no memory, or no time, to compare anything"), Style::kWarning);
   page.add(line);
 }
 
 void add_device(const StressReport& report, Page& page) {
   const auto& device = report.device;
   const std::string name = name_text(device.name);
-  page.add(Line(fmt::format("GPU {}  {}  {}",
-                            device.index ? std::to_string(*device.index) : std::string(kUnknown),
-                            printable(name), printable(name_text(device.uuid))),
-                Style::kStrong));
+  page.add(Line(
+      trf("GPU {}  {}  {}", device.index ? std::to_string(*device.index) : std::string(kUnknown),
+          printable(name), printable(name_text(device.uuid))),
+      Style::kStrong));
   if (device.is_simulated)
-    page.paragraph(Line(), "Simulated: speeds are those of this machine's own memory.");
-  page.add(
-      faint(fmt::format("{} of memory, {} left to others; {}", format_bytes(device.total_bytes),
-                        format_bytes(report.leave_bytes), clock_text(report.time_ns))));
+    page.paragraph(Line(), tr("Simulated: speeds are those of this machine's own memory."));
+  page.add(faint(trf("{} of memory, {} left to others; {}", format_bytes(device.total_bytes),
+                     format_bytes(report.leave_bytes), clock_text(report.time_ns))));
   for (const std::string& other : other_texts(report.others))
-    page.paragraph(Line("  also used by: ", Style::kFaint), other);
+    page.paragraph(Line(tr("  also used by: "), Style::kFaint), other);
 }
 
 void add_bad_words(const StressReport& report, Page& page) {
   if (report.bad.count == 0) return;
-  page.heading("Bad words", "of 64 bits: what came back other than it was written");
+  page.heading(tr("Bad words"), tr("of 64 bits: what came back other than it was written"));
   Table table({{}, {}, {Align::kRight}, {}, {}, {}, {Align::kLeft, Shrink::kEnd}});
-  table.add_row({faint("address"), faint("handle"), faint("offset"), faint("expected"),
-                 faint("found"), faint("bits"), faint("pattern")});
+  table.add_row({faint(tr("address")), faint(tr("handle")), faint(tr("offset")),
+                 faint(tr("expected")), faint(tr("found")), faint(tr("bits")),
+                 faint(tr("pattern"))});
   const auto& first = report.bad.first;
   for (size_t i = 0; i < std::min(kMaxBadWords, first.size()); ++i) {
     const stress::BadWord& word = first[i];
@@ -83,38 +84,37 @@ void add_bad_words(const StressReport& report, Page& page) {
                    Line(fmt::format("{:x}", word.bits())), Line(word.pattern)});
   }
   page.add(table.draw(2, page.columns()));
-  page.paragraph(Line("  "), fmt::format("{} in all; the JSON has the first {}.",
-                                         format_count(report.bad.count), first.size()));
+  page.paragraph(Line("  "), trf("{} in all; the JSON has the first {}.",
+                                 format_count(report.bad.count), first.size()));
 }
 
 void add_failures(const StressReport& report, Page& page) {
   if (report.failures.empty()) return;
-  page.heading("Calls that failed", "of the driver, and may not");
+  page.heading(tr("Calls that failed"), tr("of the driver, and may not"));
   for (const stress::CallFailure& failure : report.failures)
     page.paragraph(Line("  ").add(failure.call, Style::kBad).add("  "),
-                   fmt::format("{} (in: {})", printable(failure.answer), failure.phase));
+                   trf("{} (in: {})", printable(failure.answer), failure.phase));
 }
 
 void add_fill(const stress::FillReport& fill, Page& page) {
-  page.heading("Patterns", "written over all memory that was free, and read back");
-  page.paragraph(
-      Line("  "),
-      fmt::format("obtained {} of {} free ({}) in {} handles; written {}, compared {}; {} of it "
-                  "was compared at least once",
-                  format_bytes(fill.obtained_bytes), format_bytes(fill.free_bytes),
-                  format_share(fill.obtained_bytes, fill.free_bytes), format_count(fill.handles),
-                  format_bytes(fill.written_bytes), format_bytes(fill.compared_bytes),
-                  format_share(fill.covered_bytes, fill.obtained_bytes)));
+  page.heading(tr("Patterns"), tr("written over all memory that was free, and read back"));
+  page.paragraph(Line("  "),
+                 trf("obtained {} of {} free ({}) in {} handles; written {}, compared {}; {} of it "
+                     "was compared at least once",
+                     format_bytes(fill.obtained_bytes), format_bytes(fill.free_bytes),
+                     format_share(fill.obtained_bytes, fill.free_bytes), format_count(fill.handles),
+                     format_bytes(fill.written_bytes), format_bytes(fill.compared_bytes),
+                     format_share(fill.covered_bytes, fill.obtained_bytes)));
   if (fill.released_bytes != 0)
-    page.paragraph(Line("  "), fmt::format("given back midway, because others needed it: {}",
-                                           format_bytes(fill.released_bytes)));
+    page.paragraph(Line("  "), trf("given back midway, because others needed it: {}",
+                                   format_bytes(fill.released_bytes)));
   Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {}});
-  table.add_row({faint("pattern"), faint("written"), faint("compared"), faint("took"),
-                 faint("bad words"), faint("")});
+  table.add_row({faint(tr("pattern")), faint(tr("written")), faint(tr("compared")),
+                 faint(tr("took")), faint(tr("bad words")), faint("")});
   for (const stress::Pass& pass : fill.passes) {
-    const char* const extent = !pass.is_complete ? "ended early"
-                               : pass.is_sampled ? "sample"
-                                                 : "all";
+    const char* const extent = !pass.is_complete ? tr("ended early")
+                               : pass.is_sampled ? tr("sample")
+                                                 : tr("all");
     table.add_row(
         {Line(pass.pattern), Line(format_bytes(pass.written_bytes)),
          Line(format_bytes(pass.compared_bytes)), Line(format_duration_ns(pass.duration_ns)),
@@ -125,17 +125,18 @@ void add_fill(const stress::FillReport& fill, Page& page) {
 }
 
 void add_storm(const stress::StormReport& storm, Page& page) {
-  page.heading("Storm", "allocations of every size through the pool");
+  page.heading(tr("Storm"), tr("allocations of every size through the pool"));
   page.paragraph(
       Line("  "),
-      fmt::format("{} allocations, {} blocks checked when freed, {} without room; peak requested "
-                  "{} of {} reserved ({})",
-                  format_count(storm.allocations), format_count(storm.checked_blocks),
-                  format_count(storm.ooms), format_bytes(storm.peak_requested_bytes),
-                  format_bytes(storm.peak_reserved_bytes),
-                  format_share(storm.peak_requested_bytes, storm.peak_reserved_bytes)));
+      trf("{} allocations, {} blocks checked when freed, {} without room; peak requested "
+          "{} of {} reserved ({})",
+          format_count(storm.allocations), format_count(storm.checked_blocks),
+          format_count(storm.ooms), format_bytes(storm.peak_requested_bytes),
+          format_bytes(storm.peak_reserved_bytes),
+          format_share(storm.peak_requested_bytes, storm.peak_reserved_bytes)));
   if (storm.invalid)
-    page.paragraph(Line("  the pool's account is wrong: ", Style::kBad), printable(*storm.invalid));
+    page.paragraph(Line(tr("  the pool's account is wrong: "), Style::kBad),
+                   printable(*storm.invalid));
 }
 
 // A name, five figures, and a remark.
@@ -151,11 +152,11 @@ Table figure_table() {
 
 void add_figures(const std::vector<Figure>& figures, Page& page) {
   if (figures.empty()) return;
-  page.heading("Figures",
-               "medians; shapes by powers of two, from the lowest sample to the highest");
+  page.heading(tr("Figures"),
+               tr("medians; shapes by powers of two, from the lowest sample to the highest"));
   Table table = figure_table();
-  table.add_row({faint(""), faint("size"), faint("median"), faint("p99"), faint("highest"),
-                 faint("samples"), faint("shape")});
+  table.add_row({faint(""), faint(tr("size")), faint(tr("median")), faint("p99"),
+                 faint(tr("highest")), faint(tr("samples")), faint(tr("shape"))});
   for (const Figure& figure : figures) {
     const bool is_latency = figure.unit == Unit::kNanoseconds;
     table.add_row(
@@ -171,42 +172,42 @@ void add_figures(const std::vector<Figure>& figures, Page& page) {
 }
 
 void add_counters(const gpu::DeviceHealth& before, const gpu::DeviceHealth& after, Page& page) {
-  page.paragraph(Line("  memory errors since boot: "),
-                 fmt::format("corrected {} -> {}, uncorrected {} -> {}",
-                             count_text(before.ecc_since_boot.corrected),
-                             count_text(after.ecc_since_boot.corrected),
-                             count_text(before.ecc_since_boot.uncorrected),
-                             count_text(after.ecc_since_boot.uncorrected)));
+  page.paragraph(
+      Line(tr("  memory errors since boot: ")),
+      trf("corrected {} -> {}, uncorrected {} -> {}", count_text(before.ecc_since_boot.corrected),
+          count_text(after.ecc_since_boot.corrected), count_text(before.ecc_since_boot.uncorrected),
+          count_text(after.ecc_since_boot.uncorrected)));
   if (!before.remapped_rows || !after.remapped_rows) return;
   const gpu::RemappedRows& old = *before.remapped_rows;
   const gpu::RemappedRows& rows = *after.remapped_rows;
-  page.paragraph(Line("  rows remapped: "), fmt::format("{} -> {}", old.corrected + old.uncorrected,
-                                                        rows.corrected + rows.uncorrected));
+  page.paragraph(
+      Line(tr("  rows remapped: ")),
+      fmt::format("{} -> {}", old.corrected + old.uncorrected, rows.corrected + rows.uncorrected));
 }
 
 void add_health(const stress::Health& health, Page& page) {
-  page.heading("Health", "what telemetry saw: before, at the most, after");
+  page.heading(tr("Health"), tr("what telemetry saw: before, at the most, after"));
   if (!health.before || !health.after) {
-    page.paragraph(Line("  "), "unknown: telemetry did not answer");
+    page.paragraph(Line("  "), tr("unknown: telemetry did not answer"));
     return;
   }
   const auto& extremes = health.extremes;
   const auto& before = health.before->sample;
   const auto& after = health.after->sample;
-  page.paragraph(Line("  temperature: "),
-                 fmt::format("{} -> {} -> {} (memory at most {})", celsius_text(before.celsius),
-                             celsius_text(extremes.celsius), celsius_text(after.celsius),
-                             celsius_text(extremes.memory_celsius)));
-  page.paragraph(Line("  power: "),
+  page.paragraph(Line(tr("  temperature: ")),
+                 trf("{} -> {} -> {} (memory at most {})", celsius_text(before.celsius),
+                     celsius_text(extremes.celsius), celsius_text(after.celsius),
+                     celsius_text(extremes.memory_celsius)));
+  page.paragraph(Line(tr("  power: ")),
                  fmt::format("{} -> {} -> {}", watts_text(before.milliwatts),
                              watts_text(extremes.milliwatts), watts_text(after.milliwatts)));
   add_counters(health.before->health, health.after->health, page);
   if (!extremes.throttle_reasons.empty()) {
-    page.paragraph(Line("  clocks held down by: ", Style::kWarning),
+    page.paragraph(Line(tr("  clocks held down by: "), Style::kWarning),
                    printable(fmt::format("{}", fmt::join(extremes.throttle_reasons, ", "))));
   }
   for (const stress::Incident& incident : stress::incidents(health))
-    page.paragraph(Line(incident.is_error ? "  error: " : "  note: ",
+    page.paragraph(Line(incident.is_error ? tr("  error: ") : tr("  note: "),
                         incident.is_error ? Style::kBad : Style::kWarning),
                    printable(incident.text));
 }
@@ -214,19 +215,20 @@ void add_health(const stress::Health& health, Page& page) {
 Line trend_line(stress::Trend trend, double limit) {
   constexpr std::array<Style, 4> kStyles = {Style::kFaint, Style::kGood, Style::kWarning,
                                             Style::kBad};
-  constexpr std::array<std::string_view, 4> kWords = {"as before", "better", "worse", ""};
+  constexpr std::array<std::string_view, 4> kWords = {tr_later("as before"), tr_later("better"),
+                                                      tr_later("worse"), ""};
   const Style style = kStyles.at(static_cast<size_t>(trend));
-  if (trend == stress::Trend::kFailing)
-    return Line(fmt::format("worse by > {:.0f} %", 100 * limit), style);
-  return Line(kWords.at(static_cast<size_t>(trend)), style);
+  if (trend == stress::Trend::kFailing) return Line(trf("worse by > {:.0f} %", 100 * limit), style);
+  return Line(tr(kWords.at(static_cast<size_t>(trend))), style);
 }
 
 void add_comparison(const stress::Comparison& comparison, Page& page) {
-  page.heading("Against " + clock_text(comparison.before_time_ns),
-               "medians; + is worse: longer or slower; noise: what the samples span by themselves");
+  page.heading(
+      tr("Against ") + clock_text(comparison.before_time_ns),
+      tr("medians; + is worse: longer or slower; noise: what the samples span by themselves"));
   Table table = figure_table();
-  table.add_row({faint(""), faint("size"), faint("before"), faint("now"), faint("change"),
-                 faint("noise"), faint("")});
+  table.add_row({faint(""), faint(tr("size")), faint(tr("before")), faint(tr("now")),
+                 faint(tr("change")), faint(tr("noise")), faint("")});
   for (const stress::Change& change : comparison.changes) {
     table.add_row({Line(printable(change.name)),
                    Line(change.size_bytes == 0 ? "" : format_bytes(change.size_bytes)),
@@ -238,7 +240,7 @@ void add_comparison(const stress::Comparison& comparison, Page& page) {
   }
   page.add(table.draw(2, page.columns()));
   for (const std::string& name : comparison.not_measured)
-    page.paragraph(Line("  not measured this time: ", Style::kWarning), printable(name));
+    page.paragraph(Line(tr("  not measured this time: "), Style::kWarning), printable(name));
 }
 
 }  // namespace
@@ -246,8 +248,8 @@ void add_comparison(const stress::Comparison& comparison, Page& page) {
 std::vector<std::string> other_texts(const std::vector<stress::OtherUser>& others) {
   std::vector<std::string> texts;
   for (const stress::OtherUser& other : others) {
-    texts.push_back(fmt::format("pid {} {} {} ({})", other.pid, printable(name_text(other.user)),
-                                printable(name_text(other.command)), bytes_text(other.used_bytes)));
+    texts.push_back(trf("pid {} {} {} ({})", other.pid, printable(name_text(other.user)),
+                        printable(name_text(other.command)), bytes_text(other.used_bytes)));
   }
   return texts;
 }

@@ -28,6 +28,14 @@ TEST(Wrap, CutsWhatIsTooLong) {
 }
 TEST(Wrap, KeepsNewlines) { EXPECT_THAT(wrap("a\nb c", 10), ElementsAre("a", "b c")); }
 TEST(Wrap, NeverCutsACharacter) { EXPECT_THAT(wrap("äöü", 2), ElementsAre("äö", "ü")); }
+TEST(Wrap, BreaksBesideChineseCharacters) {
+  EXPECT_THAT(wrap("显存不足时请重试", 8), ElementsAre("显存不足", "时请重试"));
+  EXPECT_THAT(wrap("用 nvidia-smi 查看显存", 14), ElementsAre("用 nvidia-smi", "查看显存"));
+}
+TEST(Wrap, NoLineBeginsOrEndsWithTheWrongPunctuation) {
+  EXPECT_THAT(wrap("显存不足，请重试", 8), ElementsAre("显存不", "足，请重", "试"));
+  EXPECT_THAT(wrap("占用显存（峰值）", 10), ElementsAre("占用显存", "（峰值）"));
+}
 TEST(Wrap, EmptyIsOneLine) { EXPECT_THAT(wrap("", 10), ElementsAre("")); }
 
 TEST(Line, TrailingSpacesAreNotWritten) {

@@ -1,9 +1,11 @@
 #include "show/draw/line.hpp"
 
+#include "base/language.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace vram::show {
 namespace {
@@ -125,16 +127,19 @@ class Wrapper {
  public:
   explicit Wrapper(int columns) : columns_(std::max(columns, 1)) {}
 
-  void add_word(std::string_view word) {
-    const int needed = display_width(word) + (line_.empty() ? 0 : 1);
-    if (width_ + needed > columns_ && !line_.empty()) break_line();
+  // A word, or a part of one that may begin a line; `gap` spaces separate it from the text before.
+  void add_word(std::string_view word, int gap) {
+    if (line_.empty()) gap = 0;
+    if (width_ + gap + display_width(word) > columns_ && !line_.empty()) {
+      break_line();
+      gap = 0;
+    }
     while (display_width(word) > columns_) {
       const size_t end = fitting_prefix(word, columns_);
       lines_.emplace_back(word.substr(0, end));
       word.remove_prefix(end);
     }
-    if (!line_.empty()) line_ += ' ';
-    line_ += word;
+    line_.append(static_cast<size_t>(gap), ' ').append(word);
     width_ = display_width(line_);
   }
   void break_line() {
@@ -154,6 +159,31 @@ class Wrapper {
   std::vector<std::string> lines_;
 };
 
+// Of Chinese and Japanese text: what begins no line, and what ends none.
+constexpr std::string_view kClosing = "，。、；：！？）】》」』”’…%)";
+constexpr std::string_view kOpening = "（【《「『“‘(";
+
+// The first part of a word after which a line may end: Chinese and Japanese have no spaces, so a
+// line may end after each of their characters, but for punctuation.
+size_t breakable_prefix(std::string_view word) {
+  const auto glyph_at = [&](size_t at) {
+    return word.substr(at, first_glyph(word.substr(at)).length);
+  };
+  size_t end = glyph_at(0).size();
+  while (end < word.size()) {
+    const std::string_view next = glyph_at(end);
+    size_t before = end - 1;
+    while ((static_cast<unsigned char>(word[before]) & 0xC0U) == 0x80U) --before;
+    const std::string_view last = word.substr(before, end - before);
+    const bool is_wide = display_width(last) > 1 || display_width(next) > 1;
+    if (is_wide && kClosing.find(next) == std::string_view::npos &&
+        kOpening.find(last) == std::string_view::npos)
+      break;
+    end += next.size();
+  }
+  return end;
+}
+
 }  // namespace
 
 std::vector<std::string> wrap(std::string_view text, int columns) {
@@ -161,7 +191,12 @@ std::vector<std::string> wrap(std::string_view text, int columns) {
   size_t begin = 0;
   while (begin < text.size()) {
     const size_t end = std::min(text.find_first_of(" \n", begin), text.size());
-    if (end > begin) wrapper.add_word(text.substr(begin, end - begin));
+    int gap = 1;
+    for (std::string_view word = text.substr(begin, end - begin); !word.empty();) {
+      const size_t part = breakable_prefix(word);
+      wrapper.add_word(word.substr(0, part), std::exchange(gap, 0));
+      word.remove_prefix(part);
+    }
     if (end < text.size() && text[end] == '\n') wrapper.break_line();
     begin = end + 1;
   }
@@ -199,6 +234,7 @@ size_t sequence_length(std::string_view utf8) {
 std::string stand_in(std::string_view glyph) {
   const auto* found = std::ranges::find(kStandIns, glyph, &StandIn::glyph);
   if (found != kStandIns.end()) return {found->ascii};
+  if (is_translated() && display_width(glyph) == 2) return std::string(glyph);
   return std::string(static_cast<size_t>(display_width(glyph)), '?');
 }
 

@@ -58,7 +58,8 @@ class Line {
 
 // Breaking running text into lines of a width.
 
-// Greedy, at spaces; a word wider than a line is split. A newline in the text always breaks. Never
+// Greedy, at spaces, and between Chinese or Japanese characters, but for their punctuation; a word
+// wider than a line is split. A newline in the text always breaks. Never
 // returns an empty list: empty text is one empty line.
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, int columns);
 
@@ -66,7 +67,7 @@ class Line {
 // last step and keeps all columns.
 
 // ASCII of the same width: drawing characters and punctuation by their likeness, letters of other
-// scripts as '?'.
+// scripts as '?'. If messages are translated, wide letters stay, since these are the user's.
 [[nodiscard]] std::string to_ascii(std::string_view utf8);
 
 }  // namespace vram::show

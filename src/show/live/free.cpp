@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
 #include "show/live/status_words.hpp"
@@ -21,19 +22,20 @@ using watch::TrimOutcome;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOutcomes = {{
     {"answered", ""},
-    {"silent", "no answer in time: it answers when it next posts, at a step or a region's end"},
-    {"taken", "another request was pending the whole time: try again"},
-    {"ended", "it ended before it answered"},
-    {"left", "it has taken its page off the board"},
+    {"silent",
+     tr_later("no answer in time: it answers when it next posts, at a step or a region's end")},
+    {"taken", tr_later("another request was pending the whole time: try again")},
+    {"ended", tr_later("it ended before it answered")},
+    {"left", tr_later("it has taken its page off the board")},
     {"refused", ""},
 }};
 
 Line cell(std::string_view text, Style style = Style::kPlain) { return Line(text, style); }
 
 Line remark_of(const Holder& holder) {
-  if (holder.is_gone) return cell("no such process any more", Style::kBad);
-  if (holder.is_idle) return cell("idle", Style::kWarning);
-  return cell(holder.can_be_asked() ? "" : "can't be asked", Style::kFaint);
+  if (holder.is_gone) return cell(tr("no such process any more"), Style::kBad);
+  if (holder.is_idle) return cell(tr("idle"), Style::kWarning);
+  return cell(holder.can_be_asked() ? "" : tr("can't be asked"), Style::kFaint);
 }
 
 std::string command_of(const Holder& holder) {
@@ -49,12 +51,13 @@ std::vector<Line> holder_table(const watch::Reclaimable& reclaimable, int column
                {},
                {Align::kLeft, Shrink::kEnd}});
   std::vector<Line> titles;
-  for (const auto* title : {"pid", "user", "holds", "would give", "posted", "", "command"})
+  for (const auto* title :
+       {tr("pid"), tr("user"), tr("holds"), tr("would give"), tr("posted"), "", tr("command")})
     titles.push_back(cell(title, Style::kFaint));
   table.add_row(std::move(titles));
   for (const Holder& holder : reclaimable.holders) {
     const std::string posted =
-        holder.quiet_ns ? duration_text(holder.quiet_ns) + " ago" : std::string(kUnknown);
+        holder.quiet_ns ? duration_text(holder.quiet_ns) + tr(" ago") : std::string(kUnknown);
     table.add_row({cell(std::to_string(holder.facts.pid)), cell(name_text(holder.facts.user)),
                    cell(bytes_text(holder.held_bytes)),
                    cell(bytes_text(holder.cached_bytes()), Style::kStrong), cell(posted),
@@ -67,14 +70,14 @@ void add_dead(const watch::Reclaimable& reclaimable, Page& page) {
   if (reclaimable.dead.empty()) return;
   page.blank();
   for (const watch::DeadPage& dead : reclaimable.dead) {
-    page.paragraph(Line("  "), fmt::format("process {} has ended and left its page behind: {}",
-                                           dead.pid, printable(dead.command)));
+    page.paragraph(Line("  "), trf("process {} has ended and left its page behind: {}", dead.pid,
+                                   printable(dead.command)));
   }
 }
 
 void add_notes(const watch::Reclaimable& reclaimable, Page& page) {
   for (const std::string& note : reclaimable.notes)
-    page.paragraph(Line("note: ", Style::kFaint), printable(note), Style::kFaint);
+    page.paragraph(Line(tr("note: "), Style::kFaint), printable(note), Style::kFaint);
 }
 
 std::string hint_for(const watch::Reclaimable& reclaimable) {
@@ -86,20 +89,20 @@ std::string hint_for(const watch::Reclaimable& reclaimable) {
     if (__builtin_add_overflow(sum, holder.cached_bytes().value_or(0), &sum)) sum = UINT64_MAX;
   }
   if (!can_request)
-    return "No process can be asked: programs that open a vram.Board() can (docs/measure.md), if "
-           "they "
-           "run "
-           "as your user.";
-  return fmt::format(
-      "No process was asked. 'vram free --all' asks for {}, 'vram free PID' one process.",
-      format_bytes(sum));
+    return tr(
+        "No process can be asked: programs that open a vram.Board() can (docs/measure.md), if "
+        "they "
+        "run "
+        "as your user.");
+  return trf("No process was asked. 'vram free --all' asks for {}, 'vram free PID' one process.",
+             format_bytes(sum));
 }
 
 std::string answer_text(const TrimAnswer& answer) {
   if (answer.outcome == TrimOutcome::kAnswered)
-    return answer.bytes ? "" : "it can't tell how much came back";
+    return answer.bytes ? "" : tr("it can't tell how much came back");
   if (answer.outcome == TrimOutcome::kRefused) return printable(answer.why);
-  return std::string(kOutcomes.at(static_cast<size_t>(answer.outcome)).second);
+  return std::string(tr(kOutcomes.at(static_cast<size_t>(answer.outcome)).second));
 }
 
 Line answer_lead(const TrimAnswer& answer) {
@@ -131,12 +134,11 @@ std::string draw_answers(const watch::Reclaimable& reclaimable, std::span<const 
   Page page(options);
   for (const TrimAnswer& answer : answers) page.paragraph(answer_lead(answer), answer_text(answer));
   const auto answered = std::ranges::count(answers, TrimOutcome::kAnswered, &TrimAnswer::outcome);
-  page.paragraph(Line(),
-                 answers.empty()
-                     ? "No process was asked: none that can be asked caches anything."
-                     : fmt::format("{} came back; {} of {} answered.",
+  page.paragraph(Line(), answers.empty()
+                             ? tr("No process was asked: none that can be asked caches anything.")
+                             : trf("{} came back; {} of {} answered.",
                                    format_bytes(watch::sum_of(answers)), answered, answers.size()));
-  if (swept > 0) page.paragraph(Line(), fmt::format("Pages of dead processes removed: {}.", swept));
+  if (swept > 0) page.paragraph(Line(), trf("Pages of dead processes removed: {}.", swept));
   add_notes(reclaimable, page);
   return page.finish();
 }

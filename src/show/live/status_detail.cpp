@@ -1,6 +1,7 @@
 #include "show/live/status_detail.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/live/status_words.hpp"
 #include "watch/figures/figure.hpp"
@@ -69,16 +70,16 @@ std::string number_text(const std::optional<uint32_t>& number) {
   return number ? std::to_string(*number) : std::string(kUnknown);
 }
 
-std::string yes_text(bool value) { return value ? "yes" : "no"; }
+std::string yes_text(bool value) { return value ? tr("yes") : tr("no"); }
 
 std::string reasons_text(const std::vector<std::string>& reasons) {
-  return reasons.empty() ? "no" : printable(fmt::format("{}", fmt::join(reasons, ", ")));
+  return reasons.empty() ? tr("no") : printable(fmt::format("{}", fmt::join(reasons, ", ")));
 }
 
 std::string xids_text(const std::vector<watch::XidCount>& counts) {
   std::vector<std::string> texts;
   for (const watch::XidCount& each : counts) texts.push_back(xid_text(each));
-  return texts.empty() ? "none since this program began"
+  return texts.empty() ? tr("none since this program began")
                        : fmt::format("{}", fmt::join(texts, "; "));
 }
 
@@ -138,16 +139,16 @@ struct SectionFacts {
 
 constexpr std::array kSections = {
     SectionFacts{figures::Section::kIdentity, ""},
-    SectionFacts{figures::Section::kMemory, "memory"},
-    SectionFacts{figures::Section::kHostMemory, "host memory that it may use", true},
-    SectionFacts{figures::Section::kInstanceMemory, "memory, of its GPU instance"},
+    SectionFacts{figures::Section::kMemory, tr_later("memory")},
+    SectionFacts{figures::Section::kHostMemory, tr_later("host memory that it may use"), true},
+    SectionFacts{figures::Section::kInstanceMemory, tr_later("memory, of its GPU instance")},
     SectionFacts{figures::Section::kBalance, ""},
     SectionFacts{figures::Section::kBar1, "BAR1"},
-    SectionFacts{figures::Section::kActivity, "activity"},
-    SectionFacts{figures::Section::kTraffic, "traffic"},
-    SectionFacts{figures::Section::kErrors, "errors"},
+    SectionFacts{figures::Section::kActivity, tr_later("activity")},
+    SectionFacts{figures::Section::kTraffic, tr_later("traffic")},
+    SectionFacts{figures::Section::kErrors, tr_later("errors")},
     SectionFacts{figures::Section::kUse, ""},
-    SectionFacts{figures::Section::kAllocator, "allocator", true}};
+    SectionFacts{figures::Section::kAllocator, tr_later("allocator"), true}};
 
 template <typename T>
 using FigureRow = const figures::Figure<T>*;
@@ -163,14 +164,14 @@ std::string line_text(std::span<const FigureRow<T>> rows, const T& object) {
     const figures::Value value = row->value(object);
     const std::string_view words = row->detail.words;
     if (row->value.shape == figures::Shape::kFlag && !words.empty()) {
-      if (value == figures::Value(true)) flags += fmt::format("; {}", words);
+      if (value == figures::Value(true)) flags += fmt::format("; {}", tr(words));
       continue;
     }
     const bool is_known = value.index() != 0;
     any_known = any_known || is_known;
     if (!is_known && row->unit != figures::Unit::kCount) continue;
     numbers.push_back(std::visit(ToText{row->unit}, value));
-    if (!words.empty()) numbers.back() += fmt::format(" {}", words);
+    if (!words.empty()) numbers.back() += fmt::format(" {}", tr(words));
   }
   return (any_known ? fmt::format("{}", fmt::join(numbers, ", ")) : std::string(kUnknown)) + flags;
 }
@@ -190,7 +191,7 @@ void draw_figure_lines(std::span<const FigureRow<T>> rows, const T& object, Shee
         std::ranges::find_if(rows, [&](FigureRow<T> row) { return row->detail.name != cell.name; });
     const auto line = rows.first(static_cast<size_t>(end - rows.begin()));
     if (!cell.is_optional || is_there(rows.front(), object))
-      sheet.add_entry(cell.name, line_text<T>(line, object));
+      sheet.add_entry(tr(cell.name), line_text<T>(line, object));
     rows = rows.subspan(line.size());
   }
 }
@@ -216,7 +217,7 @@ template <typename T>
 void draw_section(const SectionFacts& section, const T& object, Sheet& sheet) {
   const std::vector<FigureRow<T>> rows = rows_in<T>(section.section);
   if (rows.empty() || (section.is_optional && !is_there(rows.front(), object))) return;
-  if (!section.title.empty()) sheet.open(section.title);
+  if (!section.title.empty()) sheet.open(tr(section.title));
   draw_figure_lines<T>(rows, object, sheet);
   if (!section.title.empty()) sheet.close();
 }
@@ -228,21 +229,21 @@ void draw_figures(const T& object, Sheet& sheet) {
 
 void draw_instances(const gpu::DeviceHealth& health, Sheet& sheet) {
   for (const gpu::MigInstance& each : health.mig_instances) {
-    sheet.open(fmt::format("MIG instance {}/{}", each.gpu_instance, each.compute_instance));
+    sheet.open(trf("MIG instance {}/{}", each.gpu_instance, each.compute_instance));
     draw_figures(each, sheet);
     sheet.close();
   }
 }
 
 void draw_process(const watch::Process& process, const watch::Use& use, Sheet& sheet) {
-  sheet.open(fmt::format("process {}", process.facts->pid), Style::kStrong);
+  sheet.open(trf("process {}", process.facts->pid), Style::kStrong);
   if (is_visible(*process.facts))
     draw_section({figures::Section::kOwner, ""}, process, sheet);
   else
-    sheet.add_entry("process", "hidden: gone, or in another pid namespace");
+    sheet.add_entry(tr("process"), tr("hidden: gone, or in another pid namespace"));
   if (use.process.gpu_instance)
-    sheet.add_entry("MIG instance", fmt::format("{}/{}", *use.process.gpu_instance,
-                                                number_text(use.process.compute_instance)));
+    sheet.add_entry(tr("MIG instance"), fmt::format("{}/{}", *use.process.gpu_instance,
+                                                    number_text(use.process.compute_instance)));
   draw_figures(use, sheet);
   draw_section({figures::Section::kProgress, ""}, process, sheet);
   sheet.close();
@@ -257,7 +258,8 @@ void draw_process_table(const watch::Snapshot& snapshot, const Device& device, S
       any = true;
     }
   }
-  if (!any) sheet.add_entry("processes", device.sample.processes ? "none" : std::string(kUnknown));
+  if (!any)
+    sheet.add_entry(tr("processes"), device.sample.processes ? tr("none") : std::string(kUnknown));
 }
 
 void draw_device(const watch::Snapshot& snapshot, const Device& device, Sheet& sheet) {
@@ -277,13 +279,13 @@ void draw_device(const watch::Snapshot& snapshot, const Device& device, Sheet& s
 std::string draw_status_detail(const watch::Snapshot& snapshot, const TextOptions& options) {
   Page page(options);
   Sheet sheet(page);
-  sheet.add_entry("host", name_text(snapshot.host));
-  sheet.add_entry("time", clock_text(snapshot.time_ns));
-  sheet.add_entry("GPUs", std::to_string(snapshot.devices.size()));
+  sheet.add_entry(tr("host"), name_text(snapshot.host));
+  sheet.add_entry(tr("time"), clock_text(snapshot.time_ns));
+  sheet.add_entry(tr("GPUs"), std::to_string(snapshot.devices.size()));
   for (const Device& device : snapshot.devices) draw_device(snapshot, device, sheet);
   if (!snapshot.notes.empty()) page.blank();
   for (const std::string& note : snapshot.notes)
-    page.paragraph(Line("note  ", Style::kFaint), printable(note));
+    page.paragraph(Line(tr("note  "), Style::kFaint), printable(note));
   return page.finish();
 }
 

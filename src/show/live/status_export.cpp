@@ -15,8 +15,6 @@ namespace {
 namespace figures = watch::figures;
 using watch::Device;
 
-constexpr std::string_view kLineEnd = "\r\n";
-
 std::string harmless(std::string text) {
   const bool is_formula =
       !text.empty() && std::string_view("=+-@").find(text.front()) != std::string_view::npos;
@@ -50,9 +48,9 @@ class CsvRow {
   void add(std::string_view name, const figures::Value& value) {
     if (!is_first_) line_ += ',';
     is_first_ = false;
-    line_ += is_head_ ? std::string(name) : std::visit(CsvField(), value);
+    line_ += is_head_ ? std::string(name) : csv_text(value);
   }
-  [[nodiscard]] std::string finish() && { return std::move(line_ += kLineEnd); }
+  [[nodiscard]] std::string finish() && { return std::move(line_ += kCsvLineEnd); }
 
  private:
   bool is_head_;
@@ -100,6 +98,8 @@ std::string rows_of(const watch::Snapshot& snapshot, const Device& device) {
 }
 
 }  // namespace
+
+std::string csv_text(const figures::Value& value) { return std::visit(CsvField(), value); }
 
 std::string status_json(const watch::Snapshot& snapshot) {
   Json devices = Json::array();

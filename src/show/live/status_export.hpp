@@ -3,9 +3,11 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "watch/figures/figure.hpp"
 #include "watch/snapshot.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vram::show {
@@ -17,6 +19,11 @@ namespace vram::show {
 // The objects of vram.status/1 that other documents have, too: a device, a process (docs/json.md).
 [[nodiscard]] Json json_device(const watch::Device& device);
 [[nodiscard]] Json json_process(const watch::Process& process);
+
+inline constexpr std::string_view kCsvLineEnd = "\r\n";
+
+// A field of CSV: quoted if necessary; empty if unknown.
+[[nodiscard]] std::string csv_text(const watch::figures::Value& value);
 
 // The names of the columns, with their units; and a line end.
 [[nodiscard]] std::string status_csv_head();

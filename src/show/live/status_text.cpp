@@ -1,6 +1,7 @@
 #include "show/live/status_text.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
 #include "show/live/status_words.hpp"
@@ -61,8 +62,9 @@ class DeviceTable {
                  kMayGo,
                  kMayGo});
     std::vector<Line> titles;
-    for (const char* title : {"GPU", "name", bar > 0 ? "memory" : "", "used", "reserved",
-                              roomy_ ? "free" : "", "total", "busy", "temp", "power"})
+    for (const char* title :
+         {"GPU", tr("name"), bar > 0 ? tr("memory") : "", tr("used"), tr("reserved"),
+          roomy_ ? tr("free") : "", tr("total"), tr("busy"), tr("temp"), tr("power")})
       titles.emplace_back(title, Style::kFaint);
     table.add_row(std::move(titles));
     for (const Device& device : snapshot_.devices) {
@@ -121,8 +123,7 @@ void draw_head(const watch::Snapshot& snapshot, Page& page) {
   std::set<std::string> drivers;
   for (const Device& device : snapshot.devices)
     if (device.identity.driver) drivers.insert(printable(*device.identity.driver));
-  if (!drivers.empty())
-    line.add(fmt::format("  driver {}", fmt::join(drivers, ", ")), Style::kFaint);
+  if (!drivers.empty()) line.add(trf("  driver {}", fmt::join(drivers, ", ")), Style::kFaint);
   add_fitting(line, page);
 }
 
@@ -143,14 +144,14 @@ void draw_users(const Device& device, const ProcessLines& processes, Page& page)
     for (const Line& line : entry.lines) add_fitting(line, page);
   }
   if (any || device.sample.is_asleep || device.sample.trouble) return;
-  const char* const text = device.sample.processes ? "no processes" : "processes unknown";
+  const char* const text = device.sample.processes ? tr("no processes") : tr("processes unknown");
   page.add(Line().pad_to(kProcessIndent).add(text, Style::kFaint));
 }
 
 void draw_devices(const watch::Snapshot& snapshot, Page& page) {
   page.blank();
   if (snapshot.devices.empty()) {
-    page.add(Line("no GPU was found"));
+    page.add(Line(tr("no GPU was found")));
     return;
   }
   const DeviceLines devices = DeviceTable(snapshot, page).draw();
@@ -184,7 +185,7 @@ void draw_notes(const watch::Snapshot& snapshot, Page& page) {
   if (snapshot.notes.empty()) return;
   page.blank();
   for (const std::string& note : snapshot.notes)
-    page.paragraph(Line("note  ", Style::kFaint), printable(note));
+    page.paragraph(Line(tr("note  "), Style::kFaint), printable(note));
 }
 
 }  // namespace
@@ -275,19 +276,19 @@ constexpr Column kLeft = {};
 constexpr Column kRight = {Align::kRight, Shrink::kNothing};
 constexpr Column kName = {Align::kLeft, Shrink::kCut};
 
-constexpr Field kFields[] = {{"pid", kLeft, true, false, pid_cell},
-                             {"user", kName, true, false, user_cell},
-                             {"runs in", kName, false, false, place_cell},
+constexpr Field kFields[] = {{tr_later("pid"), kLeft, true, false, pid_cell},
+                             {tr_later("user"), kName, true, false, user_cell},
+                             {tr_later("runs in"), kName, false, false, place_cell},
                              {"MIG", kLeft, false, false, instance_cell},
-                             {"memory", kRight, true, false, memory_cell},
-                             {"host mem", kRight, false, false, host_cell},
-                             {"busy", kRight, false, false, busy_cell},
-                             {"allocated", kRight, false, true, allocated_cell},
-                             {"reserved", kRight, false, true, reserved_cell},
-                             {"cached", kRight, false, true, cached_cell},
-                             {"step time", kRight, false, true, step_cell},
-                             {"scope", kName, false, true, scope_cell},
-                             {"command", kName, true, false, command_cell}};
+                             {tr_later("memory"), kRight, true, false, memory_cell},
+                             {tr_later("host mem"), kRight, false, false, host_cell},
+                             {tr_later("busy"), kRight, false, false, busy_cell},
+                             {tr_later("allocated"), kRight, false, true, allocated_cell},
+                             {tr_later("reserved"), kRight, false, true, reserved_cell},
+                             {tr_later("cached"), kRight, false, true, cached_cell},
+                             {tr_later("step time"), kRight, false, true, step_cell},
+                             {tr_later("scope"), kName, false, true, scope_cell},
+                             {tr_later("command"), kName, true, false, command_cell}};
 
 bool has_content(const Field& field, const std::vector<Row>& rows) {
   return std::ranges::any_of(rows, [&](const Row& row) {
@@ -305,6 +306,11 @@ std::vector<Field> fields_for(const std::vector<Row>& rows, int columns) {
   return fields;
 }
 
+// None is nothing to show.
+std::string known_text(const std::optional<uint64_t>& count) {
+  return count.value_or(0) == 0 ? std::string(kUnknown) : count_text(count);
+}
+
 // What a process says of itself, where there is no room for columns of it; empty where it is
 // silent.
 Line detail_line(const Row& row, int columns) {
@@ -314,12 +320,14 @@ Line detail_line(const Row& row, int columns) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, figure);
   };
   using Figures = watch::AllocatorFigures;
-  add_figure("allocated", bytes_text(figure(row, &Figures::allocated_bytes)));
-  add_figure("reserved", bytes_text(figure(row, &Figures::reserved_bytes)));
-  add_figure("cached", bytes_text(figure(row, &Figures::cached_bytes)));
-  add_figure("step", step_time_text(row.process));
-  const int room = columns - kDetailIndent - display_width(text) - display_width(", in ");
-  add_figure("in", shorten_front(name_text(row.process.scope), std::min(room, kScopeColumns)));
+  add_figure(tr("allocated"), bytes_text(figure(row, &Figures::allocated_bytes)));
+  add_figure(tr("reserved"), bytes_text(figure(row, &Figures::reserved_bytes)));
+  add_figure(tr("cached"), bytes_text(figure(row, &Figures::cached_bytes)));
+  add_figure(tr("retries"), known_text(figure(row, &Figures::num_alloc_retries)));
+  add_figure(tr("OOMs"), known_text(figure(row, &Figures::num_ooms)));
+  add_figure(tr("step"), step_time_text(row.process));
+  const int room = columns - kDetailIndent - display_width(text) - display_width(tr(", in "));
+  add_figure(tr("in"), shorten_front(name_text(row.process.scope), std::min(room, kScopeColumns)));
   return text.empty() ? Line() : Line().pad_to(kDetailIndent).add(text, Style::kFaint);
 }
 
@@ -342,7 +350,7 @@ Table table_of(const std::vector<Row>& rows, const std::vector<Field>& fields) {
   std::vector<Line> titles;
   for (const Field& field : fields) {
     shapes.push_back(field.column);
-    titles.emplace_back(field.title, Style::kFaint);
+    titles.emplace_back(tr(field.title), Style::kFaint);
   }
   Table table(std::move(shapes));
   table.add_row(std::move(titles));

@@ -1,6 +1,7 @@
 #include "show/live/status_words.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/draw/plot.hpp"
 
@@ -49,41 +50,41 @@ std::string joined(const std::vector<std::string>& words) {
 
 void add_memory_remarks(const gpu::DeviceHealth& health, std::vector<Remark>& remarks) {
   if (const auto errors = health.ecc_since_boot.uncorrected; errors && *errors > 0)
-    remarks.push_back(
-        {"✖ ", fmt::format("uncorrected memory errors since the driver was loaded: {}", *errors),
-         Style::kBad});
+    remarks.push_back({"✖ ",
+                       trf("uncorrected memory errors since the driver was loaded: {}", *errors),
+                       Style::kBad});
   const gpu::RetiredPages pages = health.retired_pages.value_or(gpu::RetiredPages{});
   if (pages.has_failed.value_or(false))
-    remarks.push_back({"✖ ", "a bad page of the memory could not be retired", Style::kBad});
+    remarks.push_back({"✖ ", tr("a bad page of the memory could not be retired"), Style::kBad});
   if (pages.is_pending.value_or(false))
     remarks.push_back(
-        {"▲ ", "a bad page of the memory waits to be retired, by a reset", Style::kWarning});
+        {"▲ ", tr("a bad page of the memory waits to be retired, by a reset"), Style::kWarning});
   if (!health.remapped_rows) return;
   if (health.remapped_rows->has_failed)
-    remarks.push_back({"✖ ", "a bad row of the memory could not be remapped", Style::kBad});
+    remarks.push_back({"✖ ", tr("a bad row of the memory could not be remapped"), Style::kBad});
   if (health.remapped_rows->is_pending)
-    remarks.push_back({"▲ ", "a remapped row of the memory waits for a reset", Style::kWarning});
+    remarks.push_back(
+        {"▲ ", tr("a remapped row of the memory waits for a reset"), Style::kWarning});
 }
 
 void add_xid_remarks(const watch::Device& device, std::vector<Remark>& remarks) {
   if (!device.xids) return;
   for (const watch::XidCount& fault : *device.xids) {
-    remarks.push_back({"✖ ", "the driver told of Xid " + xid_text(fault), Style::kBad});
+    remarks.push_back({"✖ ", tr("the driver told of Xid ") + xid_text(fault), Style::kBad});
   }
 }
 
 void add_sample_remarks(const watch::Device& device, std::vector<Remark>& remarks) {
   const auto& reasons = device.sample.throttle_reasons;
   if (reasons && !reasons->empty())
-    remarks.push_back({"▲ ", "clocks held down: " + joined(*reasons), Style::kWarning});
+    remarks.push_back({"▲ ", tr("clocks held down: ") + joined(*reasons), Style::kWarning});
   if (is_significant(device.unaccounted_bytes))
-    remarks.push_back(
-        {"▲ ",
-         fmt::format("the driver's figures don't add up: the total is {} {} than used, "
-                     "reserved and free together",
-                     format_bytes(magnitude(*device.unaccounted_bytes)),
-                     *device.unaccounted_bytes > 0 ? "more" : "less"),
-         Style::kWarning});
+    remarks.push_back({"▲ ",
+                       trf("the driver's figures don't add up: the total is {} {} than used, "
+                           "reserved and free together",
+                           format_bytes(magnitude(*device.unaccounted_bytes)),
+                           *device.unaccounted_bytes > 0 ? tr("more") : tr("less")),
+                       Style::kWarning});
 }
 
 }  // namespace
@@ -118,7 +119,7 @@ std::string name_text(const std::optional<std::string>& text) {
 
 std::string xid_text(const watch::XidCount& fault) {
   const std::string often =
-      fault.count == 1 ? "once, at" : fmt::format("{} times, last at", fault.count);
+      fault.count == 1 ? tr("once, at") : trf("{} times, last at", fault.count);
   return fmt::format("{}, {} {}", fault.xid, often, clock_text(fault.last_time_ns));
 }
 
@@ -129,12 +130,12 @@ bool is_visible(const watch::ProcessFacts& facts) {
 std::string place_text(const watch::ProcessFacts& facts) {
   if (facts.pod) {
     const std::string name = printable(facts.pod->name.value_or(facts.pod->uid));
-    return "pod " + (facts.pod->space ? printable(*facts.pod->space) + "/" + name : name);
+    return tr("pod ") + (facts.pod->space ? printable(*facts.pod->space) + "/" + name : name);
   }
-  if (facts.slurm_job) return "slurm " + printable(*facts.slurm_job);
+  if (facts.slurm_job) return tr("slurm ") + printable(*facts.slurm_job);
   if (!facts.container) return "";
   const std::string runtime = printable(facts.container->runtime);
-  return (runtime.empty() ? "container" : runtime) + " " + short_id(*facts.container);
+  return (runtime.empty() ? tr("container") : runtime) + " " + short_id(*facts.container);
 }
 
 std::string short_id(const watch::Container& container) {
@@ -147,12 +148,12 @@ std::vector<Remark> remarks(const watch::Device& device) {
     result.push_back({"✖ ", printable(*device.sample.trouble), Style::kBad});
   const auto& action = device.health.recovery_action;
   if (action && !action->empty() && *action != "none")
-    result.push_back({"✖ ", "the driver asks for: " + printable(*action), Style::kBad});
+    result.push_back({"✖ ", tr("the driver asks for: ") + printable(*action), Style::kBad});
   add_xid_remarks(device, result);
   add_memory_remarks(device.health, result);
   add_sample_remarks(device, result);
   if (device.sample.is_asleep)
-    result.push_back({"", "asleep: powered down, and not woken to be asked", Style::kFaint});
+    result.push_back({"", tr("asleep: powered down, and not woken to be asked"), Style::kFaint});
   return result;
 }
 
@@ -162,12 +163,12 @@ std::string unattributed_text(const watch::Device& device) {
   const std::string size = format_bytes(magnitude(bytes));
   if (bytes > 0) {
     return size +
-           " unattributed: used by no process that the driver names (contexts it hides, managed "
-           "memory, the driver itself)";
+           tr(" unattributed: used by no process that the driver names (contexts it hides, managed "
+              "memory, the driver itself)");
   }
   return size +
-         " too many: the processes' figures come to that much more than is used (memory that "
-         "they share counts for each)";
+         tr(" too many: the processes' figures come to that much more than is used (memory that "
+            "they share counts for each)");
 }
 
 std::string cleaning_text(const watch::Snapshot& snapshot) {
@@ -177,12 +178,12 @@ std::string cleaning_text(const watch::Snapshot& snapshot) {
     const uint64_t cached = cached_on(snapshot, device.identity.index);
     if (cached <= kFewBytes) continue;
     whole = saturated_sum(whole, cached);
-    places += fmt::format("{}{} on GPU {}", places.empty() ? "" : ", ", format_bytes(cached),
-                          device.identity.index);
+    places += trf("{}{} on GPU {}", places.empty() ? "" : ", ", format_bytes(cached),
+                  device.identity.index);
   }
   if (places.empty()) return "";
-  return fmt::format("a cleaning would give {} back, cached by allocators: {}", format_bytes(whole),
-                     places);
+  return trf("a cleaning would give {} back, cached by allocators: {}", format_bytes(whole),
+             places);
 }
 
 Line memory_bar(const gpu::DeviceMemory& memory, const std::optional<int64_t>& unattributed,
@@ -202,13 +203,13 @@ Line memory_bar(const gpu::DeviceMemory& memory, const std::optional<int64_t>& u
 Line memory_bar_legend(int columns) {
   constexpr int kWithOwner = 62;
   return Line("█", Style::kActive)
-      .add(" used  ")
+      .add(tr(" used  "))
       .add("▓", Style::kWarning)
-      .add(" used, unattributed  ")
+      .add(tr(" used, unattributed  "))
       .add("░", Style::kReserved)
-      .add(columns < kWithOwner ? " reserved  " : " reserved by the driver  ")
+      .add(columns < kWithOwner ? tr(" reserved  ") : tr(" reserved by the driver  "))
       .add("·", Style::kFaint)
-      .add(" free");
+      .add(tr(" free"));
 }
 
 std::string power_text(const watch::Device& device, bool with_limit) {
@@ -230,7 +231,7 @@ void add_instance_rows(
     if (seen.insert(each.gpu_instance).second) {
       add_memory(each.memory, cells);
     } else {
-      cells.insert(cells.end(), {Line(), Line("shared", Style::kFaint)});
+      cells.insert(cells.end(), {Line(), Line(tr("shared"), Style::kFaint)});
     }
     table.add_row(std::move(cells));
   }
@@ -259,7 +260,7 @@ std::string step_time_text(const watch::Process& process) {
 }
 
 std::string command_text(const watch::ProcessFacts& facts) {
-  if (!is_visible(facts)) return "hidden: gone, or in another pid namespace";
+  if (!is_visible(facts)) return tr("hidden: gone, or in another pid namespace");
   const std::string command = name_text(facts.command);
   const size_t folder = command.substr(0, command.find(' ')).rfind('/');
   return folder == std::string::npos ? command : command.substr(folder + 1);

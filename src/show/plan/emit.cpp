@@ -1,5 +1,7 @@
 #include "show/plan/emit.hpp"
 
+#include "base/export_marks.hpp"
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "plan/model/parts.hpp"
 #include "show/plan/model_names.hpp"
@@ -38,12 +40,18 @@ std::string_view mixed_precision(const ModelReport& report) {
   return report.task.precision == Precision::kMixed ? "bf16" : "'no'";
 }
 
+// With the mark by which a later plan may replace the file.
+std::string marked(const Json& document) {
+  return std::string(kPlanJsonStart) + document.dump(2).substr(std::string_view("{\n").size()) +
+         "\n";
+}
+
 Result<std::string> device_map_json(const ModelReport& report) {
   VRAM_TRY(require_split(report, Split::kDeviceMap, EmitFormat::kDeviceMap));
   Json map = Json::object();
   for (const auto& [module, card] : plan::device_map(report.model, report.split))
     map[module] = card;
-  return map.dump(2) + "\n";
+  return marked(map);
 }
 
 Result<std::string> deepspeed_json(const ModelReport& report) {
@@ -68,12 +76,13 @@ Result<std::string> deepspeed_json(const ModelReport& report) {
                          {"gradient_accumulation_steps", 1},
                          {"bf16", {{"enabled", report.task.precision != Precision::kFp32}}},
                          {"zero_optimization", std::move(zero)}};
-  return document.dump(2) + "\n";
+  return marked(document);
 }
 
 // What begins both YAML files of accelerate.
 std::string accelerate_head(const ModelReport& report, std::string_view kind) {
   return fmt::format(
+      "{}{}{}\n"
       "compute_environment: LOCAL_MACHINE\n"
       "distributed_type: {}\n"
       "machine_rank: 0\n"
@@ -84,7 +93,8 @@ std::string accelerate_head(const ModelReport& report, std::string_view kind) {
       "rdzv_backend: static\n"
       "same_network: true\n"
       "use_cpu: false\n",
-      kind, mixed_precision(report), report.split.cards.size());
+      kPlanYamlStart, kTextEnd, VRAM_VERSION, kind, mixed_precision(report),
+      report.split.cards.size());
 }
 
 Result<std::string> fsdp_yaml(const ModelReport& report) {

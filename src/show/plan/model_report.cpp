@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "plan/model/activations.hpp"
 #include "plan/model/weights.hpp"
@@ -88,26 +89,24 @@ std::string bytes_or_dash(uint64_t bytes) { return bytes == 0 ? "–" : format_b
 std::string count_text(const plan::Architecture& model) {
   const uint64_t count = plan::parameter_count(model);
   const uint64_t active = plan::active_parameter_count(model);
-  std::string text = format_count(count) + " parameters";
-  if (active < count) text += fmt::format(" ({} for a token)", format_count(active));
+  std::string text = format_count(count) + tr(" parameters");
+  if (active < count) text += trf(" ({} for a token)", format_count(active));
   return text;
 }
 
 std::string use_text(const plan::Task& task) {
   const std::string sequences =
-      fmt::format("{} of {} tokens", counted(task.batch, "sequence"), format_count(task.sequence));
+      trf("{} of {} tokens", counted(task.batch, "sequence"), format_count(task.sequence));
   const std::string_view precision = word_for(kPrecisions, task.precision);
-  const std::string weights =
-      task.quantization
-          ? fmt::format("{}, {} weights", precision, word_for(kQuantizations, *task.quantization))
-          : std::string(precision);
-  if (task.use == plan::Use::kInfer) return fmt::format("inference, {}, {}", weights, sequences);
-  const std::string kind =
-      task.use == plan::Use::kTrain
-          ? "training"
-          : fmt::format("LoRA (rank {}, {})", task.rank, word_for(kTargets, task.targets));
+  const std::string weights = task.quantization ? trf("{}, {} weights", precision,
+                                                      word_for(kQuantizations, *task.quantization))
+                                                : std::string(precision);
+  if (task.use == plan::Use::kInfer) return trf("inference, {}, {}", weights, sequences);
+  const std::string kind = task.use == plan::Use::kTrain ? "training"
+                                                         : trf("LoRA (rank {}, {})", task.rank,
+                                                               word_for(kTargets, task.targets));
   return fmt::format("{}, {}, {}, {}{}", kind, weights, word_for(kOptimizers, task.optimizer),
-                     sequences, task.checkpoints ? ", checkpoints" : "");
+                     sequences, task.checkpoints ? tr(", checkpoints") : "");
 }
 
 // "4 × 24 GiB, RTX 4090"
@@ -131,17 +130,16 @@ std::string split_text(const plan::SplitPlan& plan) {
       return "";
     case plan::Split::kShard:
       return plan.cards.front().share.sharding == plan::Sharding::kNone
-                 ? " Each card has a copy of the model and its own batch."
-                 : fmt::format(
-                       " Each card has its own batch, and they share the {} (ZeRO stage {}).",
+                 ? tr(" Each card has a copy of the model and its own batch.")
+                 : trf(" Each card has its own batch, and they share the {} (ZeRO stage {}).",
                        word_for(kShardings, plan.cards.front().share.sharding),
                        static_cast<int>(plan.cards.front().share.sharding));
     case plan::Split::kTensor:
-      return " Each card has a part of every matrix.";
+      return tr(" Each card has a part of every matrix.");
     case plan::Split::kDeviceMap:
-      return " Each card has some layers, and one card runs after the other.";
+      return tr(" Each card has some layers, and one card runs after the other.");
     case plan::Split::kPipeline:
-      return " Each card has some layers, and all run at once; the batch is a micro-batch.";
+      return tr(" Each card has some layers, and all run at once; the batch is a micro-batch.");
   }
   return "";
 }
@@ -150,13 +148,13 @@ std::string fit_text(const ModelReport& report) {
   if (report.cards.empty()) return "";
   const uint64_t budget_bytes = report.cards[report.fullest().card].budget_bytes;
   const std::string batch = report.split.largest_batch == 0
-                                ? "Not even one sequence fits."
-                                : fmt::format("The largest batch that fits has {}.",
-                                              counted(report.split.largest_batch, "sequence"));
-  return fmt::format(" It {} {}, with {} for the program{}. {}{}",
-                     report.split.fits ? "fits" : "does not fit", cards_text(report.cards),
-                     format_bytes(budget_bytes), report.cards.size() > 1 ? " on the fullest" : "",
-                     batch, split_text(report.split));
+                                ? tr("Not even one sequence fits.")
+                                : trf("The largest batch that fits has {}.",
+                                      counted(report.split.largest_batch, "sequence"));
+  return trf(" It {} {}, with {} for the program{}. {}{}",
+             report.split.fits ? tr("fits") : tr("does not fit"), cards_text(report.cards),
+             format_bytes(budget_bytes), report.cards.size() > 1 ? tr(" on the fullest") : "",
+             batch, split_text(report.split));
 }
 
 void draw_result(const ModelReport& report, Page& page) {
@@ -167,29 +165,28 @@ void draw_result(const ModelReport& report, Page& page) {
   page.paragraph(Line(), use_text(report.task));
   page.blank();
   const plan::Phase& peak = report.fullest().estimate.peak();
-  page.paragraph(Line(),
-                 fmt::format("Estimated: {}needs {}, in phase \"{}\".{}",
-                             report.split.cards.size() > 1 ? "the fullest card " : "",
+  page.paragraph(Line(), trf("Estimated: {}needs {}, in phase \"{}\".{}",
+                             report.split.cards.size() > 1 ? tr("the fullest card ") : "",
                              format_bytes(peak.total_bytes()), peak.name, fit_text(report)));
 }
 
 std::string layers_text(const plan::Share& share) {
   std::string text;
-  if (share.has_embedding) text = "embedding, ";
+  if (share.has_embedding) text = tr("embedding, ");
   if (share.last > share.first) {
-    text += share.last - share.first == 1
-                ? fmt::format("layer {}, ", share.first)
-                : fmt::format("layers {} – {}, ", share.first, share.last - 1);
+    text += share.last - share.first == 1 ? trf("layer {}, ", share.first)
+                                          : trf("layers {} – {}, ", share.first, share.last - 1);
   }
-  if (share.has_head) text += "head, ";
+  if (share.has_head) text += tr("head, ");
   return text.substr(0, text.size() - 2);
 }
 
 void draw_layers(const ModelReport& report, Page& page) {
   const plan::SplitPlan& plan = report.split;
   if (plan.split != plan::Split::kDeviceMap && plan.split != plan::Split::kPipeline) return;
-  page.heading("CARDS", plan.has_speeds ? "their layers, and an estimate of the time of each"
-                                        : "their layers; all cards count as equally fast");
+  page.heading(tr("CARDS"), plan.has_speeds
+                                ? tr("their layers, and an estimate of the time of each")
+                                : tr("their layers; all cards count as equally fast"));
   Table table({{Align::kRight},
                {},
                {Align::kLeft, Shrink::kEnd},
@@ -209,12 +206,13 @@ void draw_layers(const ModelReport& report, Page& page) {
 
 void draw_shardings(const ModelReport& report, Page& page) {
   if (report.split.shardings.empty()) return;
-  page.heading("SHARDING", "what the cards share, and what each card then needs with this batch");
+  page.heading(tr("SHARDING"),
+               tr("what the cards share, and what each card then needs with this batch"));
   Table table({{Align::kRight}, {}, {Align::kRight}, {Align::kLeft}});
   for (const plan::ShardingOption& each : report.split.shardings) {
     const std::string batch = each.largest_batch == 0
-                                  ? "does not fit"
-                                  : "largest batch " + format_count(each.largest_batch);
+                                  ? tr("does not fit")
+                                  : tr("largest batch ") + format_count(each.largest_batch);
     table.add_row({Line(fmt::format("{}", static_cast<int>(each.sharding))),
                    Line(word_for(kShardings, each.sharding)), Line(format_bytes(each.card_bytes)),
                    Line(batch)});
@@ -223,7 +221,7 @@ void draw_shardings(const ModelReport& report, Page& page) {
 }
 
 void draw_phases(const plan::Estimate& estimate, Page& page) {
-  page.heading("MEMORY", "requested bytes by formulas (docs/plan.md#models), not measured");
+  page.heading(tr("MEMORY"), tr("requested bytes by formulas (docs/plan.md#models), not measured"));
   std::vector<Column> columns(1 + estimate.phases.size(), Column{Align::kRight});
   columns.front() = {};
   columns.push_back({Align::kLeft, Shrink::kEnd, true});
@@ -240,7 +238,7 @@ void draw_phases(const plan::Estimate& estimate, Page& page) {
     row.emplace_back(estimate.formulas[static_cast<size_t>(holder)], Style::kFaint);
     table.add_row(std::move(row));
   }
-  std::vector<Line> total = {Line("total", Style::kStrong)};
+  std::vector<Line> total = {Line(tr("total"), Style::kStrong)};
   for (const plan::Phase& each : estimate.phases)
     total.emplace_back(format_bytes(each.total_bytes()),
                        &each == &estimate.peak() ? Style::kStrong : Style::kPlain);
@@ -251,8 +249,8 @@ void draw_phases(const plan::Estimate& estimate, Page& page) {
 void draw_block(const ModelReport& report, Page& page) {
   if (report.task.use == plan::Use::kInfer) return;
   const std::vector<plan::Kept> kept = plan::kept_by(report.model.blocks.front(), report.task);
-  page.heading("FIRST LAYER", fmt::format("what it keeps for its backward: {} for each token",
-                                          format_bytes(plan::bytes_of(kept))));
+  page.heading(tr("FIRST LAYER"), trf("what it keeps for its backward: {} for each token",
+                                      format_bytes(plan::bytes_of(kept))));
   std::string text;
   for (const plan::Kept& each : kept)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", each.what, format_bytes(each.bytes));

@@ -19,10 +19,12 @@ struct ModelReport {
   std::vector<plan::Card> cards = {};  // empty: none was named
   plan::SplitPlan split = {};          // its first card, if none was named
 
-  // The card that is used most.
+  // The card with the largest part of its memory in use.
   [[nodiscard]] const plan::CardShare& fullest() const {
-    return *std::ranges::max_element(
-        split.cards, {}, [](const plan::CardShare& each) { return each.estimate.peak_bytes(); });
+    return *std::ranges::max_element(split.cards, {}, [&](const plan::CardShare& each) {
+      const uint64_t budget_bytes = cards.empty() ? 1 : cards[each.card].budget_bytes;
+      return static_cast<double>(each.estimate.peak_bytes()) / static_cast<double>(budget_bytes);
+    });
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "plan/plan.hpp"
 #include "show/draw/page.hpp"
@@ -109,15 +110,15 @@ struct SolverName {
 };
 
 constexpr std::array<SolverName, 5> kSolvers = {
-    {{"rotor", "this plan's dynamic program (rotor)", "this plan"},
-     {"chen", "segments of equal bytes (Chen, √N)", "Chen √N"},
+    {{"rotor", tr_later("this plan's dynamic program (rotor)"), tr_later("this plan")},
+     {"chen", tr_later("segments of equal bytes (Chen, √N)"), tr_later("Chen √N")},
      {"revolve", "Revolve", "Revolve"},
-     {"checkpoint_every_stage", "every stage a checkpoint", "every stage"},
-     {"keep_all", "keep everything", "keep all"}}};
+     {"checkpoint_every_stage", tr_later("every stage a checkpoint"), tr_later("every stage")},
+     {"keep_all", tr_later("keep everything"), tr_later("keep all")}}};
 
 std::string solver_name(const std::string& solver) {
   const auto found = std::ranges::find(kSolvers, solver, &SolverName::solver);
-  return found == kSolvers.end() ? solver : std::string(found->name);
+  return found == kSolvers.end() ? solver : std::string(tr(found->name));
 }
 
 std::string time_text(uint64_t time_ns) {
@@ -140,13 +141,13 @@ struct StageRange {
 
 std::string kept_text(const plan::Stage& stage, uint32_t option) {
   const std::string& name = stage.options[option].name;
-  return name.empty() ? fmt::format("keep (option {})", option) : printable(name);
+  return name.empty() ? trf("keep (option {})", option) : printable(name);
 }
 
 std::string segment_text(uint32_t stage_count) {
-  return stage_count == 1 ? "keep the input only, run again"
-                          : fmt::format("keep the input of every {} stages, run these again",
-                                        format_count(stage_count));
+  return stage_count == 1
+             ? tr("keep the input only, run again")
+             : trf("keep the input of every {} stages, run these again", format_count(stage_count));
 }
 
 // Neighbours with the same treatment become one range.
@@ -164,7 +165,7 @@ std::vector<StageRange> ranges_of(const plan::Chain& chain, const plan::Schedule
   if (!regions) {
     const std::vector<uint32_t> runs = plan::forward_runs(schedule.operations, count);
     for (uint32_t i = 0; i < count; ++i)
-      add(i, i, runs[i] == 1 ? "keep" : fmt::format("run forward {} times", runs[i]));
+      add(i, i, runs[i] == 1 ? "keep" : trf("run forward {} times", runs[i]));
     return ranges;
   }
   for (const plan::Region& each : *regions) {
@@ -177,7 +178,7 @@ std::vector<StageRange> ranges_of(const plan::Chain& chain, const plan::Schedule
 
 std::string stage_name(const plan::Chain& chain, uint32_t index) {
   const std::string& name = chain.stages[index].name;
-  return name.empty() ? fmt::format("stage {}", index) : printable(name);
+  return name.empty() ? trf("stage {}", index) : printable(name);
 }
 
 size_t count_recomputed(const plan::Chain& chain, const plan::Schedule& schedule) {
@@ -195,36 +196,33 @@ void draw_subject(const PlanSubject& subject, const std::string& budget, Page& p
 void draw_recorded(const PlanSubject& subject, uint64_t ideal_peak_bytes, Page& page) {
   if (!subject.recorded) return;
   const plan::RecordedStep& step = *subject.recorded;
-  page.heading("TRACE", "what the chain was made from, in requested bytes");
+  page.heading(tr("TRACE"), tr("what the chain was made from, in requested bytes"));
   const std::string chain_peak = format_bytes(ideal_peak_bytes);
   page.paragraph(
       Line("  "),
       ideal_peak_bytes == step.pass_peak_bytes
-          ? fmt::format("Keeping everything needs {} by the chain, as in the trace.", chain_peak)
-          : fmt::format("Keeping everything needs {} by the chain, and {} in the trace: the chain "
-                        "counts {} too much.",
-                        chain_peak, format_bytes(step.pass_peak_bytes),
-                        format_bytes(ideal_peak_bytes - step.pass_peak_bytes)));
-  page.paragraph(Line("  "),
-                 fmt::format("Outside of forward and backward, the program needs {}, which "
-                             "no schedule changes.",
-                             format_bytes(step.rest_peak_bytes)));
+          ? trf("Keeping everything needs {} by the chain, as in the trace.", chain_peak)
+          : trf("Keeping everything needs {} by the chain, and {} in the trace: the chain "
+                "counts {} too much.",
+                chain_peak, format_bytes(step.pass_peak_bytes),
+                format_bytes(ideal_peak_bytes - step.pass_peak_bytes)));
+  page.paragraph(Line("  "), trf("Outside of forward and backward, the program needs {}, which "
+                                 "no schedule changes.",
+                                 format_bytes(step.rest_peak_bytes)));
   for (const std::string& note : step.notes) page.paragraph(Line("  "), note, Style::kFaint);
 }
 
 std::string bound_text(const plan::Plan& plan) {
   const uint64_t time_ns = plan.best.cost.time_ns;
-  if (time_ns == plan.lower_bound_ns) return "No schedule within the budget is faster.";
+  if (time_ns == plan.lower_bound_ns) return tr("No schedule within the budget is faster.");
   if (plan.persistent_bound_ns == time_ns)
-    return "No schedule that keeps each checkpoint until its backward is faster.";
-  return fmt::format("No schedule within the budget takes less than {}.",
-                     time_text(plan.lower_bound_ns));
+    return tr("No schedule that keeps each checkpoint until its backward is faster.");
+  return trf("No schedule within the budget takes less than {}.", time_text(plan.lower_bound_ns));
 }
 
 void draw_result(const plan::Plan& plan, Page& page) {
   page.blank();
-  page.paragraph(Line(),
-                 fmt::format("Needs {} ({} of the budget), and the step takes {}, {} compared with "
+  page.paragraph(Line(), trf("Needs {} ({} of the budget), and the step takes {}, {} compared with "
                              "keeping everything, which needs {}. {}",
                              format_bytes(plan.best.cost.peak_bytes),
                              format_share(plan.best.cost.peak_bytes, plan.budget_bytes),
@@ -234,7 +232,7 @@ void draw_result(const plan::Plan& plan, Page& page) {
 }
 
 void draw_stages(const plan::Chain& chain, const plan::Schedule& schedule, Page& page) {
-  page.heading("STAGES", "what each keeps for its backward");
+  page.heading(tr("STAGES"), tr("what each keeps for its backward"));
   Table table({{}, {Align::kRight}, {Align::kLeft, Shrink::kEnd}});
   for (const StageRange& each : ranges_of(chain, schedule)) {
     const std::string first = stage_name(chain, each.first);
@@ -247,13 +245,13 @@ void draw_stages(const plan::Chain& chain, const plan::Schedule& schedule, Page&
 }
 
 void draw_attempts(const plan::Plan& plan, Page& page) {
-  page.heading("COMPARED", "with other ways to choose");
+  page.heading(tr("COMPARED"), tr("with other ways to choose"));
   Table table(
       {{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kLeft, Shrink::kEnd}});
   for (const plan::Attempt& each : plan.attempts) {
     const Line name(solver_name(each.solver));
     if (!each.schedule) {
-      table.add_row({name, Line(), Line(), Line(), Line("does not fit", Style::kFaint)});
+      table.add_row({name, Line(), Line(), Line(), Line(tr("does not fit"), Style::kFaint)});
       continue;
     }
     const plan::Cost& cost = each.schedule->cost;
@@ -295,8 +293,8 @@ std::string draw_plan(const PlanSubject& subject, const plan::Plan& plan,
                       const TextOptions& options) {
   Page page(options);
   draw_subject(subject,
-               fmt::format(" · budget {}{}", format_bytes(plan.budget_bytes),
-                           subject.card.empty() ? "" : " (" + subject.card + ")"),
+               trf(" · budget {}{}", format_bytes(plan.budget_bytes),
+                   subject.card.empty() ? "" : " (" + subject.card + ")"),
                page);
   draw_result(plan, page);
   draw_stages(subject.chain, plan.best, page);
@@ -309,10 +307,10 @@ std::string draw_sweep(const PlanSubject& subject, std::span<const plan::Plan> p
                        const TextOptions& options) {
   Page page(options);
   draw_subject(subject, "", page);
-  page.heading("BUDGETS", "the time that each adds to the step, by the way to choose");
+  page.heading(tr("BUDGETS"), tr("the time that each adds to the step, by the way to choose"));
   Table table(std::vector<Column>(3 + kSolvers.size(), Column{Align::kRight}));
-  std::vector<Line> head = {Line("budget", Style::kFaint), Line("peak", Style::kFaint),
-                            Line("run again", Style::kFaint)};
+  std::vector<Line> head = {Line(tr("budget"), Style::kFaint), Line(tr("peak"), Style::kFaint),
+                            Line(tr("run again"), Style::kFaint)};
   for (const SolverName& each : kSolvers)
     head.emplace_back(std::string(each.column), Style::kFaint);
   table.add_row(std::move(head));

@@ -1,6 +1,7 @@
 #include "show/replay/replay_parts.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "replay/fidelity.hpp"
 #include "show/draw/page.hpp"
 #include "show/names.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 using replay::ReplayResult;
 
-constexpr std::string_view kFitsIn = "fits in";
+constexpr std::string_view kFitsIn = tr_later("fits in");
 
 uint64_t driver_calls(const ReplayResult& result) {
   uint64_t count = 0;
@@ -47,15 +48,15 @@ std::optional<double> capacity_of(const ReplayResult& result) {
 std::vector<ComparedFigure> figures_of(const ReplayReport& report) {
   using R = const ReplayResult&;
   std::vector<ComparedFigure> figures = {
-      {"reserved", [](R r) { return static_cast<double>(r.peak_reserved_bytes); },
+      {tr("reserved"), [](R r) { return static_cast<double>(r.peak_reserved_bytes); },
        [](R r) { return format_bytes(r.peak_reserved_bytes); }},
-      {"utilization", [](R r) { return r.utilization; },
+      {tr("utilization"), [](R r) { return r.utilization; },
        [](R r) { return format_share(r.peak_requested_bytes, r.peak_reserved_bytes); }, true},
-      {"calls", [](R r) { return static_cast<double>(driver_calls(r)); },
+      {tr("calls"), [](R r) { return static_cast<double>(driver_calls(r)); },
        [](R r) { return format_count(driver_calls(r)); }},
-      {"in driver", [](R r) { return static_cast<double>(r.driver_time_ns); },
+      {tr("in driver"), [](R r) { return static_cast<double>(r.driver_time_ns); },
        [](R r) { return r.driver_time_ns == 0 ? "0 s" : format_duration_ns(r.driver_time_ns); }},
-      {"retries", [](R r) { return static_cast<double>(r.retries); },
+      {tr("retries"), [](R r) { return static_cast<double>(r.retries); },
        [](R r) { return format_count(r.retries); }}};
   // In the place of the utilization: a narrow screen has no room for both.
   if (report.searched_min_capacity) figures[1] = {kFitsIn, capacity_of, capacity_text};
@@ -95,7 +96,7 @@ std::vector<Line> header_row(const std::vector<ComparedFigure>& figures) {
 }
 
 std::string name_of(const Replayed& replayed) {
-  return replayed.result.allocator + (replayed.result.model ? " (model)" : "");
+  return replayed.result.allocator + (replayed.result.model ? tr(" (model)") : "");
 }
 
 // "ok" of an estimate would promise too much.
@@ -103,13 +104,13 @@ Line outcome_with_basis(const Replayed& replayed, const replay::Fidelity& fideli
   const auto basis = replay::basis_of(replayed.result, replayed.is_recorded, fidelity);
   const bool is_sure = replayed.result.layouts_completed == replayed.result.layouts_tried;
   if (replayed.result.completed && is_sure && basis == replay::Basis::kEstimate)
-    return Line("estimate", Style::kWarning);
+    return Line(tr("estimate"), Style::kWarning);
   return outcome_of(replayed.result);
 }
 
 // "the recording's own settings (torch)"
 std::string own_name(const ReplayReport& report) {
-  return fmt::format("the recording's own settings ({})", report.recorded.result.allocator);
+  return trf("the recording's own settings ({})", report.recorded.result.allocator);
 }
 
 const Replayed* best_other(const ReplayReport& report) {
@@ -127,18 +128,18 @@ std::string difference_of_two(const ReplayReport& report, const Replayed& other)
   if (report.fidelity.peak_is_before) return peak_before_text(report.fidelity);
   const bool is_estimate =
       replay::basis_of(other.result, false, report.fidelity) == replay::Basis::kEstimate;
-  const std::string about = is_estimate ? "about " : "";
+  const std::string about = is_estimate ? tr("about ") : "";
   if (reserved == own) {
-    return fmt::format("{} would reserve {}as much as {}: {}.", name_of(other), about,
-                       own_name(report), format_bytes(own));
+    return trf("{} would reserve {}as much as {}: {}.", name_of(other), about, own_name(report),
+               format_bytes(own));
   }
   const bool less = reserved < own;
   std::string text =
-      fmt::format("{} would reserve {}{} {} than {}: {} instead of {}.", name_of(other), about,
-                  format_bytes(less ? own - reserved : reserved - own), less ? "less" : "more",
-                  own_name(report), format_bytes(reserved), format_bytes(own));
+      trf("{} would reserve {}{} {} than {}: {} instead of {}.", name_of(other), about,
+          format_bytes(less ? own - reserved : reserved - own), less ? tr("less") : tr("more"),
+          own_name(report), format_bytes(reserved), format_bytes(own));
   if (!is_estimate) return text;
-  return fmt::format("{} An estimate: {}.", text, doubt_text(report.fidelity));
+  return trf("{} An estimate: {}.", text, doubt_text(report.fidelity));
 }
 
 constexpr double kNoticedError = 0.02;  // of the recorded peak
@@ -146,35 +147,35 @@ constexpr double kNoticedError = 0.02;  // of the recorded peak
 std::string capacity_text(const ReplaySubject& subject) {
   switch (subject.capacity_source) {
     case CapacitySource::kUnlimited:
-      return "a device without limit";
+      return tr("a device without limit");
     case CapacitySource::kAsked:
-      return fmt::format("a device of {}{}", format_bytes(subject.capacity_bytes.value_or(0)),
-                         subject.card.empty() ? "" : " (" + subject.card + ")");
+      return trf("a device of {}{}", format_bytes(subject.capacity_bytes.value_or(0)),
+                 subject.card.empty() ? "" : " (" + subject.card + ")");
     case CapacitySource::kRecorded:
-      return fmt::format("a device of {}, the {}", format_bytes(subject.capacity_bytes.value_or(0)),
-                         subject.recorded_limit_unknown ? "most that the recorded program had"
-                                                        : "limit that the recorded program met");
+      return trf("a device of {}, the {}", format_bytes(subject.capacity_bytes.value_or(0)),
+                 subject.recorded_limit_unknown ? tr("most that the recorded program had")
+                                                : tr("limit that the recorded program met"));
   }
   return "";
 }
 
 std::string why_no_proof(const replay::Fidelity& fidelity) {
   if (fidelity.recorded_calls == 0) {
-    return fmt::format(
+    return trf(
         "no driver call is recorded to check a replay against; one of the recording's own settings "
         "makes {}",
-        fidelity.made_calls == 0 ? "none" : format_count(fidelity.made_calls));
+        fidelity.made_calls == 0 ? tr("none") : format_count(fidelity.made_calls));
   }
   const std::string recorded = counted(fidelity.recorded_calls, "recorded driver call");
   if (fidelity.matched_calls < fidelity.recorded_calls) {
-    return fmt::format("a replay of the recording's own settings diverges after call {} of {}",
-                       format_count(fidelity.matched_calls), recorded);
+    return trf("a replay of the recording's own settings diverges after call {} of {}",
+               format_count(fidelity.matched_calls), recorded);
   }
   if (!fidelity.is_exact()) {
-    return fmt::format("a replay of the recording's own settings makes {} instead of {}",
-                       counted(fidelity.made_calls, "driver call"), recorded);
+    return trf("a replay of the recording's own settings makes {} instead of {}",
+               counted(fidelity.made_calls, "driver call"), recorded);
   }
-  return "the recording begins in the middle of the program";
+  return tr("the recording begins in the middle of the program");
 }
 
 // Savings are computed against a replay of the recorded settings: one that reserves another amount
@@ -184,9 +185,8 @@ std::string missed_peak(const replay::Fidelity& fidelity) {
   const auto made = static_cast<double>(fidelity.made_peak_bytes);
   const bool is_known = fidelity.recorded_peak_bytes > 0;
   if (!is_known || std::abs(made - recorded) <= kNoticedError * recorded) return "";
-  return fmt::format(", and reserves {} at its peak where the program reserved {}",
-                     format_bytes(fidelity.made_peak_bytes),
-                     format_bytes(fidelity.recorded_peak_bytes));
+  return trf(", and reserves {} at its peak where the program reserved {}",
+             format_bytes(fidelity.made_peak_bytes), format_bytes(fidelity.recorded_peak_bytes));
 }
 
 }  // namespace
@@ -204,7 +204,7 @@ void draw_comparison(const ReplayReport& report, Page& page) {
   if (report.results.size() < 2) return;
   // A peak from before the recording is no match for one in it.
   const bool has_best = !report.fidelity.peak_is_before;
-  page.heading("COMPARISON", has_best ? "* the best of those that complete" : "");
+  page.heading(tr("COMPARISON"), has_best ? tr("* the best of those that complete") : "");
   const std::vector<ComparedFigure> figures = figures_of(report);
   std::vector<std::optional<double>> best;
   best.reserve(figures.size());
@@ -235,18 +235,17 @@ std::string difference_sentence(const ReplayReport& report) {
   const std::string reserved = format_bytes(other->result.peak_reserved_bytes);
   if (own.completed && other->result.completed) return difference_of_two(report, *other);
   if (other->result.completed) {
-    return fmt::format(
-        "With {} the program completes in {} reserved; with {} it runs out of memory.",
-        name_of(*other), reserved, own_name(report));
+    return trf("With {} the program completes in {} reserved; with {} it runs out of memory.",
+               name_of(*other), reserved, own_name(report));
   }
   const bool alone = std::ranges::count(report.results, false, &Replayed::is_recorded) == 1;
   if (!own.completed) {
-    return fmt::format("With {} the program runs out of memory, and {} that.", own_name(report),
-                       alone ? name_of(*other) + " does not change" : "none of the others changes");
+    return trf("With {} the program runs out of memory, and {} that.", own_name(report),
+               alone ? name_of(*other) + tr(" does not change") : tr("none of the others changes"));
   }
-  return fmt::format("With {} the program completes in {} reserved; with {} it runs out of memory.",
-                     own_name(report), format_bytes(own.peak_reserved_bytes),
-                     alone ? name_of(*other) : "each of the others");
+  return trf("With {} the program completes in {} reserved; with {} it runs out of memory.",
+             own_name(report), format_bytes(own.peak_reserved_bytes),
+             alone ? name_of(*other) : tr("each of the others"));
 }
 
 std::string duration_text(int64_t duration_ns) {
@@ -259,11 +258,12 @@ std::string doubt_text(const replay::Fidelity& fidelity) {
 
 std::string peak_before_text(const replay::Fidelity& fidelity) {
   if (fidelity.start_is_unknown) {
-    return "What other settings would save is unknown: the recording begins in the middle of the "
-           "program, and nothing says how much was reserved then. Record from the beginning of the "
-           "program.";
+    return tr(
+        "What other settings would save is unknown: the recording begins in the middle of the "
+        "program, and nothing says how much was reserved then. Record from the beginning of the "
+        "program.");
   }
-  return fmt::format(
+  return trf(
       "What other settings would save is unknown: the recording begins with {} reserved and never "
       "has more, so the program's peak lies before it. Record from the beginning of the program.",
       format_bytes(fidelity.start_reserved_bytes));
@@ -272,36 +272,35 @@ std::string peak_before_text(const replay::Fidelity& fidelity) {
 void draw_subject(const ReplaySubject& subject, Page& page) {
   draw_file(subject.path, subject.format, subject.file_bytes, page);
   const std::string span =
-      subject.has_time ? duration_text(subject.duration_ns) : "recorded without a clock";
-  page.paragraph(Line(), fmt::format("GPU {} · {} · {} replayed on {}", subject.device, span,
-                                     counted(subject.requests, "request"), capacity_text(subject)));
+      subject.has_time ? duration_text(subject.duration_ns) : tr("recorded without a clock");
+  page.paragraph(Line(), trf("GPU {} · {} · {} replayed on {}", subject.device, span,
+                             counted(subject.requests, "request"), capacity_text(subject)));
   const Line bad("✖ ", Style::kWarning);
   if (subject.truncated_at_byte) {
-    page.paragraph(bad, fmt::format("the file is cut off at byte {}; what was whole before it is "
-                                    "replayed",
-                                    format_count(*subject.truncated_at_byte)));
+    page.paragraph(bad, trf("the file is cut off at byte {}; what was whole before it is "
+                            "replayed",
+                            format_count(*subject.truncated_at_byte)));
   }
   if (subject.ring_overflowed) {
-    page.paragraph(bad,
-                   "the first part of the recording is missing: replays begin with what was alive "
-                   "then");
+    page.paragraph(
+        bad, tr("the first part of the recording is missing: replays begin with what was alive "
+                "then"));
   }
   if (subject.events == 0) {
-    page.paragraph(bad,
-                   "no events were recorded: what was alive at the end is all that is replayed");
+    page.paragraph(
+        bad, tr("no events were recorded: what was alive at the end is all that is replayed"));
   }
   if (subject.recorded_limit_unknown) {
     page.paragraph(bad,
-                   "no one limit explains where the recorded program was refused memory (others "
-                   "may have filled the device); --capacity sets another than the most it had");
+                   tr("no one limit explains where the recorded program was refused memory (others "
+                      "may have filled the device); --capacity sets another than the most it had"));
   }
 }
 
 Line outcome_of(const replay::ReplayResult& result) {
-  if (!result.completed) return Line("OOM", Style::kBad);
-  if (result.layouts_completed == result.layouts_tried) return Line("ok");
-  return Line(fmt::format("{} of {}", result.layouts_completed, result.layouts_tried),
-              Style::kWarning);
+  if (!result.completed) return Line(tr("OOM"), Style::kBad);
+  if (result.layouts_completed == result.layouts_tried) return Line(tr("ok"));
+  return Line(trf("{} of {}", result.layouts_completed, result.layouts_tried), Style::kWarning);
 }
 
 }  // namespace vram::show

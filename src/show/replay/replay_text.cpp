@@ -1,6 +1,7 @@
 #include "show/replay/replay_text.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "replay/fidelity.hpp"
@@ -27,24 +28,25 @@ std::string reason_text(const ReplayOom& oom, std::optional<uint64_t> capacity) 
   if (!capacity) return "";
   const uint64_t unused = *capacity - std::min(*capacity, oom.allocated_bytes);
   if (oom.requested_bytes > unused) {
-    return " What was alive and what was asked for exceed the capacity together: other settings "
-           "can't help at this point.";
+    return tr(
+        " What was alive and what was asked for exceed the capacity together: other settings "
+        "can't help at this point.");
   }
-  return fmt::format(" {} of the capacity held no live block, but not in one usable piece.",
-                     format_bytes(unused));
+  return trf(" {} of the capacity held no live block, but not in one usable piece.",
+             format_bytes(unused));
 }
 
 std::string place_text(const ReplayReport& report, const Replayed& replayed) {
   const ReplayOom& oom = *replayed.result.oom;
-  std::string text = "at event " + format_count(oom.event);
+  std::string text = tr("at event ") + format_count(oom.event);
   if (report.has_time) text += ", " + duration_text(oom.time_ns);
-  if (replayed.oom_step) text += fmt::format(", step {}", *replayed.oom_step);
+  if (replayed.oom_step) text += trf(", step {}", *replayed.oom_step);
   return text;
 }
 
 std::string caught_text(const ReplayResult& result) {
   if (!result.caught_oom) return "";
-  return fmt::format(
+  return trf(
       "; refused like the recorded program, which went on without: {}, the first of {} at event {}",
       counted(result.caught_ooms, "request"), format_bytes(result.caught_oom->requested_bytes),
       format_count(result.caught_oom->event));
@@ -54,8 +56,7 @@ void draw_completion(const ReplayResult& result, Page& page) {
   if (result.layouts_completed < result.layouts_tried) {
     page.paragraph(
         Line("  ").add("✖ ", Style::kWarning),
-        fmt::format(
-            "completes in {} of {} layouts of addresses: where the driver puts its segments "
+        trf("completes in {} of {} layouts of addresses: where the driver puts its segments "
             "decides, so it may as well run out of memory here. The figures are of one "
             "that completes",
             result.layouts_completed, result.layouts_tried));
@@ -63,9 +64,9 @@ void draw_completion(const ReplayResult& result, Page& page) {
   }
   const std::string sure =
       result.layouts_tried > 1
-          ? fmt::format(", in all {} layouts of addresses that were tried", result.layouts_tried)
+          ? trf(", in all {} layouts of addresses that were tried", result.layouts_tried)
           : std::string();
-  page.paragraph(Line("  ").add("✔ ", Style::kGood), "completes" + sure + caught_text(result));
+  page.paragraph(Line("  ").add("✔ ", Style::kGood), tr("completes") + sure + caught_text(result));
 }
 
 void draw_outcome(const ReplayReport& report, const Replayed& replayed, Page& page) {
@@ -73,17 +74,16 @@ void draw_outcome(const ReplayReport& report, const Replayed& replayed, Page& pa
   if (result.completed) return draw_completion(result, page);
   const Line lead = Line("  ").add("✖ ", Style::kBad);
   if (!result.oom) {
-    page.paragraph(lead, "does not complete");
+    page.paragraph(lead, tr("does not complete"));
     return;
   }
   const ReplayOom& oom = *result.oom;
   page.paragraph(
-      lead,
-      fmt::format("out of memory {}: asked for {} with {} reserved and {} "
-                  "allocated; the largest free block was {}.{}",
-                  place_text(report, replayed), format_bytes(oom.requested_bytes),
-                  format_bytes(oom.reserved_bytes), format_bytes(oom.allocated_bytes),
-                  format_bytes(oom.largest_free_bytes), reason_text(oom, result.capacity_bytes)));
+      lead, trf("out of memory {}: asked for {} with {} reserved and {} "
+                "allocated; the largest free block was {}.{}",
+                place_text(report, replayed), format_bytes(oom.requested_bytes),
+                format_bytes(oom.reserved_bytes), format_bytes(oom.allocated_bytes),
+                format_bytes(oom.largest_free_bytes), reason_text(oom, result.capacity_bytes)));
 }
 
 void draw_peaks(const ReplayResult& result, Page& page) {
@@ -94,10 +94,11 @@ void draw_peaks(const ReplayResult& result, Page& page) {
                {Align::kRight},
                {Align::kRight}});
   std::vector<Line> titles = {Line()};
-  for (const char* title : {"reserved", "active", "allocated", "requested", "utilization"})
+  for (const char* title :
+       {tr("reserved"), tr("active"), tr("allocated"), tr("requested"), tr("utilization")})
     titles.emplace_back(title, Style::kFaint);
   table.add_row(std::move(titles));
-  table.add_row({Line("peak", Style::kFaint),
+  table.add_row({Line(tr("peak"), Style::kFaint),
                  Line(format_bytes(result.peak_reserved_bytes), Style::kStrong),
                  Line(format_bytes(result.peak_active_bytes)),
                  Line(format_bytes(result.peak_allocated_bytes)),
@@ -108,25 +109,25 @@ void draw_peaks(const ReplayResult& result, Page& page) {
 
 void draw_capacity(const ReplayReport& report, const ReplayResult& result, Page& page) {
   if (!report.searched_min_capacity) return;
-  const Line lead("  fits in  ", Style::kFaint);
+  const Line lead(tr("  fits in  "), Style::kFaint);
   if (!result.min_capacity_bytes) {
-    page.paragraph(lead, "unknown: no capacity that was tried let it complete");
+    page.paragraph(lead, tr("unknown: no capacity that was tried let it complete"));
     return;
   }
   const uint64_t retries = result.min_capacity_retries.value_or(0);
-  page.paragraph(lead, fmt::format("{}, the smallest capacity that suffices{}",
-                                   format_bytes(*result.min_capacity_bytes),
-                                   retries == 0 ? std::string(", without retries")
-                                                : fmt::format(", at the price of {} there",
-                                                              retries == 1 ? std::string("1 retry")
-                                                                           : format_count(retries) +
-                                                                                 " retries")));
+  page.paragraph(
+      lead,
+      trf("{}, the smallest capacity that suffices{}", format_bytes(*result.min_capacity_bytes),
+          retries == 0 ? std::string(tr(", without retries"))
+                       : trf(", at the price of {} there",
+                             retries == 1 ? std::string(tr("1 retry"))
+                                          : format_count(retries) + tr(" retries"))));
 }
 
 std::string retries_and_why(uint64_t retries) {
-  if (retries == 0) return "no retries";
-  return fmt::format("{} {}: the cache was emptied to serve one request", format_count(retries),
-                     retries == 1 ? "retry" : "retries");
+  if (retries == 0) return tr("no retries");
+  return trf("{} {}: the cache was emptied to serve one request", format_count(retries),
+             retries == 1 ? tr("retry") : tr("retries"));
 }
 
 void draw_driver(const ReplayResult& result, Page& page) {
@@ -136,15 +137,15 @@ void draw_driver(const ReplayResult& result, Page& page) {
     calls += fmt::format("{}{} {} ({})", calls.empty() ? "" : ", ", format_count(call.count),
                          call.name, duration_text(call.time_ns));
   }
-  page.paragraph(Line("  driver  ", Style::kFaint),
-                 calls.empty() ? "no calls"
-                               : fmt::format("about {} in calls: {}",
-                                             duration_text(result.driver_time_ns), calls));
+  page.paragraph(Line(tr("  driver  "), Style::kFaint),
+                 calls.empty()
+                     ? tr("no calls")
+                     : trf("about {} in calls: {}", duration_text(result.driver_time_ns), calls));
   std::string rest =
-      fmt::format("memory taken {}, given back {}; {}", counted(result.device_allocs, "time"),
-                  counted(result.device_frees, "time"), retries_and_why(result.retries));
+      trf("memory taken {}, given back {}; {}", counted(result.device_allocs, "time"),
+          counted(result.device_frees, "time"), retries_and_why(result.retries));
   if (result.stream_waits > 0) {
-    rest += fmt::format("; {} of one stream for another", counted(result.stream_waits, "wait"));
+    rest += trf("; {} of one stream for another", counted(result.stream_waits, "wait"));
   }
   page.paragraph(Line("          "), rest);
 }
@@ -175,10 +176,11 @@ std::vector<PlotMark> marks_of(const Replayed& replayed, const std::vector<Timel
   if (const auto& oom = replayed.result.oom) {
     const int64_t at = oom_place(*oom, has_time);
     marks.push_back({scale.column_of(at),
-                     "out of memory, asked " + format_bytes(oom->requested_bytes), Style::kBad});
+                     tr("out of memory, asked ") + format_bytes(oom->requested_bytes),
+                     Style::kBad});
   }
   marks.push_back({scale.column_of(largest->time_ns),
-                   "peak reserved " + format_bytes(replayed.result.peak_reserved_bytes),
+                   tr("peak reserved ") + format_bytes(replayed.result.peak_reserved_bytes),
                    Style::kStrong});
   return marks;
 }
@@ -216,19 +218,19 @@ std::string basis_text(const replay::Fidelity& fidelity, const Replayed& replaye
   const std::string calls = counted(fidelity.recorded_calls, "recorded driver call");
   switch (replay::basis_of(replayed.result, replayed.is_recorded, fidelity)) {
     case replay::Basis::kExact:
-      return fmt::format("exact: the {} came out, each of the same kind and size, in order", calls);
+      return trf("exact: the {} came out, each of the same kind and size, in order", calls);
     case replay::Basis::kEmulated:
-      return fmt::format(
+      return trf(
           "an emulation: under the recorded conditions, the {} came out, each of the same kind and "
           "size, in order",
           calls);
     case replay::Basis::kEstimate:
-      return "an estimate: " + doubt_text(fidelity);
+      return tr("an estimate: ") + doubt_text(fidelity);
     case replay::Basis::kModel:
       break;
   }
-  if (replayed.result.model_note.empty()) return "a model";
-  return "a model: " + printable(replayed.result.model_note);
+  if (replayed.result.model_note.empty()) return tr("a model");
+  return tr("a model: ") + printable(replayed.result.model_note);
 }
 
 std::string start_text(const ReplayResult& result) {
@@ -236,17 +238,18 @@ std::string start_text(const ReplayResult& result) {
     case replay::Start::kBeginning:
       break;
     case replay::Start::kRecorded:
-      return fmt::format("; begins with the memory as it was then, {} reserved",
-                         format_bytes(result.start_reserved_bytes));
+      return trf("; begins with the memory as it was then, {} reserved",
+                 format_bytes(result.start_reserved_bytes));
     case replay::Start::kModel:
-      return "; the start is a model: what was alive then is requested anew, in order of address";
+      return tr(
+          "; the start is a model: what was alive then is requested anew, in order of address");
   }
   return "";
 }
 
 void draw_one(const ReplayReport& report, size_t index, Page& page) {
   const Replayed& replayed = report.results[index];
-  const std::string own = replayed.is_recorded ? "the recording's own settings; " : "";
+  const std::string own = replayed.is_recorded ? tr("the recording's own settings; ") : "";
   const std::string number = report.results.size() > 1 ? fmt::format("{} ", index + 1) : "";
   page.blank();
   page.add(Line(number + printable(replayed.result.allocator), Style::kHeading)
@@ -269,9 +272,9 @@ void draw_legend(const ReplayReport& report, Page& page) {
   if (!plots) return;
   page.blank();
   page.add(Line("█", Style::kActive)
-               .add(" requested  ")
+               .add(tr(" requested  "))
                .add("░", Style::kReserved)
-               .add(" reserved, not requested"));
+               .add(tr(" reserved, not requested")));
 }
 
 }  // namespace

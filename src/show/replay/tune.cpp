@@ -1,6 +1,7 @@
 #include "show/replay/tune.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "replay/peers/torch_options.hpp"
@@ -91,7 +92,7 @@ std::string share_of(const ReplayResult& result) {
 }
 
 std::string name_of(const TuneCandidate& candidate) {
-  return printable(candidate_name(candidate)) + (candidate.is_recorded ? "  ← recorded" : "");
+  return printable(candidate_name(candidate)) + (candidate.is_recorded ? tr("  ← recorded") : "");
 }
 
 // What ran out of memory did only a part of the program.
@@ -147,7 +148,7 @@ class RankedRows {
   std::vector<Line> titles() const {
     std::vector<Line> titles(2);
     for (const char* title : {bars_ || columns_ < kColumnsForShares ? "" : "utilized", "reserved",
-                              "in driver", "retries"})
+                              tr("in driver"), "retries"})
       titles.emplace_back(title, Style::kFaint);
     return titles;
   }
@@ -190,21 +191,21 @@ class RankedRows {
 
 void draw_settings(const TuneReport& report, Page& page) {
   const std::vector<TuneCandidate>& ranked = report.result.ranked;
-  page.heading("SETTINGS",
-               "best first; reserved peaks within 1 % count as equal, then fewer settings win");
+  page.heading(tr("SETTINGS"),
+               tr("best first; reserved peaks within 1 % count as equal, then fewer settings win"));
   const std::vector<RankedRow> rows = rows_of(ranked, page.options().top.value_or(kDefaultRows));
   page.add(RankedRows(rows, page).draw());
   if (rows.size() < ranked.size()) {
     page.paragraph(Line(" "),
-                   fmt::format("{} more were tried; --top 0 lists them, --json has their figures",
-                               format_count(ranked.size() - rows.size())),
+                   trf("{} more were tried; --top 0 lists them, --json has their figures",
+                       format_count(ranked.size() - rows.size())),
                    Style::kFaint);
   }
 }
 
 void draw_others(const TuneReport& report, Page& page) {
   if (report.result.others.empty()) return;
-  page.heading("OTHER ALLOCATORS", "no settings of PyTorch; a model is an approximation");
+  page.heading(tr("OTHER ALLOCATORS"), tr("no settings of PyTorch; a model is an approximation"));
   std::vector<RankedRow> rows;
   for (const TuneCandidate& each : report.result.others) rows.push_back({rows.size() + 1, &each});
   page.add(RankedRows(rows, page).draw());
@@ -226,12 +227,12 @@ std::vector<std::string> notes_of(const TuneReport& report) {
 void draw_notes(const TuneReport& report, Page& page) {
   std::vector<std::string> notes = notes_of(report);
   if (report.capacity_source == CapacitySource::kRecorded) {
-    notes.emplace_back(
+    notes.emplace_back(tr(
         "the recording holds a refused request: what the program would have done with that memory "
-        "is unknown and in none of the replays");
+        "is unknown and in none of the replays"));
   }
   if (notes.empty()) return;
-  page.heading("NOTES", "");
+  page.heading(tr("NOTES"), "");
   for (const std::string& note : notes) page.paragraph(Line("  · ", Style::kFaint), note);
 }
 
@@ -241,8 +242,8 @@ std::string draw_tune(const TuneReport& report, const TextOptions& options) {
   VRAM_CHECK(report.result.recorded < report.result.ranked.size());
   Page page(options);
   draw_subject(report, page);
-  page.paragraph(Line(), fmt::format("{} with different settings and allocators",
-                                     counted(report.result.replays, "replay")));
+  page.paragraph(Line(), trf("{} with different settings and allocators",
+                             counted(report.result.replays, "replay")));
   draw_answer(report, page);
   const bool has_choice = report.result.verdict != TuneVerdict::kCannotFit &&
                           report.result.verdict != TuneVerdict::kPeakIsBefore;

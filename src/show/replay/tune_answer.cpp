@@ -1,6 +1,7 @@
 #include "show/replay/tune_answer.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "replay/fidelity.hpp"
 #include "replay/peers/torch_options.hpp"
@@ -31,18 +32,18 @@ const TuneCandidate& own_of(const TuneReport& report) {
 // "the recording's own settings (max_split_size_mb:128)"
 std::string own_name(const TuneReport& report) {
   const TuneCandidate& own = own_of(report);
-  return fmt::format("the recording's own settings ({})",
-                     own.spec.settings.empty() ? "the defaults" : candidate_name(own));
+  return trf("the recording's own settings ({})",
+             own.spec.settings.empty() ? tr("the defaults") : candidate_name(own));
 }
 
 std::string retries_text(uint64_t retries) {
-  if (retries == 0) return "no retries";
-  return fmt::format("{} {}", format_count(retries), retries == 1 ? "retry" : "retries");
+  if (retries == 0) return tr("no retries");
+  return fmt::format("{} {}", format_count(retries), retries == 1 ? tr("retry") : tr("retries"));
 }
 
 std::string against(const std::string& now, const std::string& before, std::string_view what) {
-  if (now == before) return fmt::format("{}{}, as before", now, what);
-  return fmt::format("{}{} instead of {}", now, what, before);
+  if (now == before) return trf("{}{}, as before", now, what);
+  return trf("{}{} instead of {}", now, what, before);
 }
 
 // Block sizes beyond what was requested.
@@ -51,39 +52,38 @@ uint64_t rounding_bytes(const ReplayResult& result) {
 }
 
 std::string price_sentence(const ReplayResult& now, const ReplayResult& before) {
-  return fmt::format(
-      "The price: {}; {}; {}.",
-      against(duration_text(now.driver_time_ns), duration_text(before.driver_time_ns),
-              " in the driver"),
-      against(retries_text(now.retries), retries_text(before.retries), ""),
-      against(format_bytes(rounding_bytes(now)), format_bytes(rounding_bytes(before)),
-              " lost to rounding at the peak"));
+  return trf("The price: {}; {}; {}.",
+             against(duration_text(now.driver_time_ns), duration_text(before.driver_time_ns),
+                     tr(" in the driver")),
+             against(retries_text(now.retries), retries_text(before.retries), ""),
+             against(format_bytes(rounding_bytes(now)), format_bytes(rounding_bytes(before)),
+                     tr(" lost to rounding at the peak")));
 }
 
 std::string gain_sentence(const TuneReport& report, const ReplayResult& now) {
   const ReplayResult& before = own_of(report).result;
   const std::string reserved = format_bytes(now.peak_reserved_bytes);
   if (!before.completed) {
-    return fmt::format(
+    return trf(
         "The program then completes with {} reserved at its peak; with {} it runs out of memory. "
         "The price: {} in the driver, {}.",
         reserved, own_name(report), duration_text(now.driver_time_ns), retries_text(now.retries));
   }
   if (now.caught_ooms < before.caught_ooms) {
-    return fmt::format(
+    return trf(
         "It serves what the recorded program was refused and went on without: {} of {} such "
         "requests are refused then, {} with {}. It reserves {} at its peak.",
         format_count(now.caught_ooms), format_count(before.caught_ooms),
         format_count(before.caught_ooms), own_name(report), reserved);
   }
   if (now.peak_reserved_bytes >= before.peak_reserved_bytes) {
-    return fmt::format("It reserves {} at its peak ({} with {}), and costs less in the driver.",
-                       reserved, format_bytes(before.peak_reserved_bytes), own_name(report));
+    return trf("It reserves {} at its peak ({} with {}), and costs less in the driver.", reserved,
+               format_bytes(before.peak_reserved_bytes), own_name(report));
   }
   const uint64_t saved = before.peak_reserved_bytes - now.peak_reserved_bytes;
-  return fmt::format("It reserves {} at its peak instead of {}: {} or {} less than with {}.",
-                     reserved, format_bytes(before.peak_reserved_bytes), format_bytes(saved),
-                     format_share(saved, before.peak_reserved_bytes), own_name(report));
+  return trf("It reserves {} at its peak instead of {}: {} or {} less than with {}.", reserved,
+             format_bytes(before.peak_reserved_bytes), format_bytes(saved),
+             format_share(saved, before.peak_reserved_bytes), own_name(report));
 }
 
 // Settings are to be copied: one line, however long.
@@ -94,9 +94,9 @@ void draw_export(const TuneCandidate& candidate, Page& page) {
 void draw_without_expandable(const TuneReport& report, Page& page) {
   const TuneCandidate* native = best_without_expandable(report);
   if (native == nullptr) return;
-  page.paragraph(Line("  "), fmt::format("Where expandable segments are out of the question, this "
-                                         "reserves {}:",
-                                         format_bytes(native->result.peak_reserved_bytes)));
+  page.paragraph(Line("  "), trf("Where expandable segments are out of the question, this "
+                                 "reserves {}:",
+                                 format_bytes(native->result.peak_reserved_bytes)));
   draw_export(*native, page);
 }
 
@@ -106,12 +106,12 @@ void draw_better(const TuneReport& report, Page& page) {
   const bool is_estimate =
       replay::basis_of(best.result, best.is_recorded, report.fidelity) == replay::Basis::kEstimate;
   page.paragraph(Line("→ ", Style::kStrong),
-                 is_estimate ? "This may help; set it before the program starts:"
-                             : "Set this before the program starts:");
+                 is_estimate ? tr("This may help; set it before the program starts:")
+                             : tr("Set this before the program starts:"));
   draw_export(best, page);
   std::string text = gain_sentence(report, best.result);
   if (own.completed) text += " " + price_sentence(best.result, own);
-  if (is_estimate) text += fmt::format(" These are estimates: {}.", doubt_text(report.fidelity));
+  if (is_estimate) text += trf(" These are estimates: {}.", doubt_text(report.fidelity));
   page.paragraph(Line("  "), printable(text));
   draw_without_expandable(report, page);
 }
@@ -121,29 +121,29 @@ void draw_recorded_is_best(const TuneReport& report, Page& page) {
   const ReplayResult& own = own_of(report).result;
   page.paragraph(
       Line("✔ ", Style::kGood),
-      printable(fmt::format(
+      printable(trf(
           "Nothing to gain: {} reserve {} at the peak, and no other setting does better by more "
           "than 1 %. {} of that, {}, is what the program itself holds at once.",
           own_name(report), format_bytes(own.peak_reserved_bytes),
           format_share(report.result.peak_live_bytes, own.peak_reserved_bytes),
           format_bytes(report.result.peak_live_bytes))));
   if (best.spec.settings.size() >= own_of(report).spec.settings.size()) return;
-  page.paragraph(Line("  "), "Fewer settings do as well:");
+  page.paragraph(Line("  "), tr("Fewer settings do as well:"));
   draw_export(best, page);
 }
 
 void draw_none_completes(const TuneReport& report, Page& page) {
   const TuneCandidate& best = best_of(report);
-  std::string text = fmt::format(
+  std::string text = trf(
       "No setting that was tried lets the program complete in {}, although no more than {} are "
       "alive at once.",
       format_bytes(report.capacity_bytes.value_or(0)), format_bytes(report.result.peak_live_bytes));
   if (best.result.oom) {
-    text += fmt::format(" {} gets farthest, to event {} of {}.", candidate_name(best),
-                        format_count(best.result.oom->event), format_count(report.events));
+    text += trf(" {} gets farthest, to event {} of {}.", candidate_name(best),
+                format_count(best.result.oom->event), format_count(report.events));
   }
-  text += " The smallest capacity that suffices: vram replay TRACE --allocator " +
-          best.spec.to_string() + " --min-capacity";
+  text += tr(" The smallest capacity that suffices: vram replay TRACE --allocator ") +
+          best.spec.to_string() + tr(" --min-capacity");
   page.paragraph(Line("✖ ", Style::kBad), printable(text));
 }
 
@@ -151,7 +151,7 @@ void draw_holders(const TuneReport& report, Page& page) {
   if (!report.at_peak) return;
   const explain::Breakdown* breakdown = main_breakdown(*report.at_peak, report.has_stacks);
   if (breakdown == nullptr) return;
-  page.paragraph(Line("  "), fmt::format("The largest holders then, {}:", phrase(breakdown->by)));
+  page.paragraph(Line("  "), trf("The largest holders then, {}:", phrase(breakdown->by)));
   Table table({{Align::kRight}, {Align::kRight}, {Align::kLeft, Shrink::kFront}, {Align::kRight}});
   const uint64_t whole = report.at_peak->moment.totals.requested_bytes;
   for (size_t i = 0; i < std::min(kTuneHolders, breakdown->holders.size()); ++i) {
@@ -168,8 +168,7 @@ void draw_cannot_fit(const TuneReport& report, Page& page) {
   const uint64_t live = report.result.peak_live_bytes;
   page.paragraph(
       Line("✖ ", Style::kBad),
-      fmt::format(
-          "No setting and no allocator can help: the program holds {} at once, {} more than "
+      trf("No setting and no allocator can help: the program holds {} at once, {} more than "
           "the capacity of {}.",
           format_bytes(live), format_bytes(live - std::min(live, capacity)),
           format_bytes(capacity)));
@@ -180,8 +179,8 @@ void draw_cannot_fit(const TuneReport& report, Page& page) {
 
 std::string candidate_name(const TuneCandidate& candidate) {
   if (candidate.spec.name != "torch")
-    return candidate.spec.to_string() + (candidate.result.model ? " (model)" : "");
-  return candidate.spec.settings.empty() ? "(default)"
+    return candidate.spec.to_string() + (candidate.result.model ? tr(" (model)") : "");
+  return candidate.spec.settings.empty() ? tr("(default)")
                                          : replay::pytorch_conf(candidate.spec).value_or("");
 }
 

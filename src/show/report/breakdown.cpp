@@ -1,6 +1,7 @@
 #include "show/report/breakdown.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
@@ -47,12 +48,13 @@ Holder sum_of(std::span<const Holder> holders) {
   return sum;
 }
 
-void add_holder(const Holder& holder, uint64_t whole, Style style, const Page& page, Table& table) {
+void add_holder(const Holder& holder, Dimension by, uint64_t whole, Style style, const Page& page,
+                Table& table) {
   const double share = share_of(holder.requested_bytes, whole);
   const std::string bar = page.options().bars ? share_bar(share, bar_columns(page)) : "";
   table.add_row({Line(format_bytes(holder.requested_bytes), style),
                  Line(format_share(holder.requested_bytes, whole)), Line(bar, Style::kActive),
-                 Line(printable(holder.name), style),
+                 Line(holder_text(by, holder.name), style),
                  Line(counted(holder.count, "block"), Style::kFaint)});
 }
 
@@ -66,16 +68,17 @@ void draw_table(const Breakdown& breakdown, uint64_t whole, size_t limit, Page& 
   if (shown < std::min(holders.size(), kDefaultRows))
     page.leave_out(counted(std::min(holders.size(), kDefaultRows) - shown, "holder"));
   for (const Holder& holder : holders.first(shown)) {
-    add_holder(holder, whole, Style::kPlain, page, table);
+    add_holder(holder, breakdown.by, whole, Style::kPlain, page, table);
   }
   if (shown < holders.size()) {
-    add_holder(sum_of(holders.subspan(shown)), whole, Style::kFaint, page, table);
+    add_holder(sum_of(holders.subspan(shown)), breakdown.by, whole, Style::kFaint, page, table);
   }
   page.add(table.draw(2, page.columns()));
 }
 
-std::string holder_share(const Holder& holder, uint64_t whole) {
-  return fmt::format("{} {}", printable(holder.name), format_share(holder.requested_bytes, whole));
+std::string holder_share(const Holder& holder, Dimension by, uint64_t whole) {
+  return fmt::format("{} {}", holder_text(by, holder.name),
+                     format_share(holder.requested_bytes, whole));
 }
 
 // As many holders as fit in one line, and how many more there are.
@@ -85,14 +88,14 @@ void draw_line(const Breakdown& breakdown, uint64_t whole, Page& page) {
   constexpr int kRoomForMore = 12;
   size_t shown = 0;
   for (const Holder& holder : breakdown.holders) {
-    const std::string text = (shown > 0 ? " · " : "") + holder_share(holder, whole);
+    const std::string text = (shown > 0 ? " · " : "") + holder_share(holder, breakdown.by, whole);
     const bool last = shown + 1 == breakdown.holders.size();
     if (line.width() + display_width(text) + (last ? 0 : kRoomForMore) > page.columns()) break;
     line.add(text);
     ++shown;
   }
   const size_t more = breakdown.holders.size() - shown;
-  if (more > 0) line.add(fmt::format("{}{} more", shown > 0 ? " · " : "", more), Style::kFaint);
+  if (more > 0) line.add(trf("{}{} more", shown > 0 ? " · " : "", more), Style::kFaint);
   page.add(std::move(line));
 }
 
@@ -107,8 +110,8 @@ const Breakdown* main_breakdown(const State& state, bool has_stacks) {
 
 std::string_view phrase_of(const Breakdown& breakdown, const State& state, bool has_stacks) {
   if (breakdown.by != Dimension::kUserFrame || !state.named_bytes) return phrase(breakdown.by);
-  if (*state.named_bytes == 0) return has_stacks ? phrase(breakdown.by) : "by scope";
-  return has_stacks ? "by name, else by line of your code" : "by name";
+  if (*state.named_bytes == 0) return has_stacks ? phrase(breakdown.by) : tr("by scope");
+  return has_stacks ? tr("by name, else by line of your code") : tr("by name");
 }
 
 // Not where all is "other".
@@ -120,11 +123,10 @@ bool explains_what(const Breakdown& categories) {
 void draw_categories(const State& state, const Detail& detail, Page& page) {
   const Breakdown* categories = find(state, Dimension::kCategory);
   if (categories == nullptr || !explains_what(*categories)) return;
-  if (detail.categories == 0) return page.leave_out("categories");
+  if (detail.categories == 0) return page.leave_out(tr("categories"));
   const uint64_t whole = state.moment.totals.requested_bytes;
-  page.heading("CATEGORIES",
-               fmt::format("of the {} requested at the peak; {} named by the program",
-                           format_bytes(whole), format_share(*state.named_bytes, whole)));
+  page.heading(tr("CATEGORIES"), trf("of the {} requested at the peak; {} named by the program",
+                                     format_bytes(whole), format_share(*state.named_bytes, whole)));
   draw_table(*categories, whole, detail.categories, page);
 }
 
@@ -133,15 +135,15 @@ void draw_breakdowns(const State& state, bool has_stacks, const Detail& detail, 
   if (main == nullptr) return;
   const uint64_t whole = state.moment.totals.requested_bytes;
   draw_table(*main, whole, detail.holders, page);
-  static constexpr std::array kOthers = {Dimension::kScope, Dimension::kAge, Dimension::kStream,
-                                         Dimension::kPool};
+  static constexpr std::array kOthers = {Dimension::kOperator, Dimension::kScope, Dimension::kAge,
+                                         Dimension::kStream, Dimension::kPool};
   for (const Dimension dimension : kOthers) {
     const Breakdown* other = find(state, dimension);
     if (other == main || !distinguishes_holders(other)) continue;
     if (detail.has_shares)
       draw_line(*other, whole, page);
     else
-      page.leave_out("holders " + std::string(phrase(dimension)));
+      page.leave_out(tr("holders ") + std::string(phrase(dimension)));
   }
 }
 

@@ -1,5 +1,6 @@
 // What is worth doing something about, largest first, and the small print after it.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
 #include "show/names.hpp"
@@ -51,15 +52,15 @@ void draw_finding(size_t index, const Finding& finding, const Detail& detail, Pa
 
 void draw_findings(const Subject& subject, Page& page) {
   const auto& findings = subject.device.findings;
-  page.heading("FINDINGS",
-               findings.empty() ? "none: nothing here is worth your time" : "largest first");
+  page.heading(tr("FINDINGS"), findings.empty() ? tr("none: nothing here is worth your time")
+                                                : tr("largest first"));
   const Detail& detail = subject.detail;
   const size_t shown = std::min(findings.size(), detail.findings);
   for (size_t i = 0; i < shown; ++i) draw_finding(i, findings[i], detail, page);
   if (shown > detail.evidence)
-    page.leave_out("evidence of " + counted(shown - detail.evidence, "finding"));
+    page.leave_out(tr("evidence of ") + counted(shown - detail.evidence, "finding"));
   if (shown > detail.advice)
-    page.leave_out("advice on " + counted(shown - detail.advice, "finding"));
+    page.leave_out(tr("advice on ") + counted(shown - detail.advice, "finding"));
   if (shown < findings.size()) page.leave_out(counted(findings.size() - shown, "more finding"));
 }
 
@@ -67,10 +68,10 @@ void draw_notes(const Subject& subject, Page& page) {
   const explain::Report& report = subject.report;
   if (report.notes.empty()) return;
   if (!subject.detail.has_notes) return page.leave_out(counted(report.notes.size(), "note"));
-  page.heading("NOTES", "what the reader left out or assumed");
+  page.heading(tr("NOTES"), tr("what the reader left out or assumed"));
   for (const explain::NoteLine& note : report.notes) {
     std::string text = printable(note.text);
-    if (note.count > 1) text += fmt::format(" ({} times)", format_count(note.count));
+    if (note.count > 1) text += trf(" ({} times)", format_count(note.count));
     page.paragraph(Line("  · ", Style::kFaint), text, Style::kFaint);
   }
 }
@@ -78,7 +79,7 @@ void draw_notes(const Subject& subject, Page& page) {
 void draw_left_out(Page& page) {
   if (page.left_out().empty()) return;
   page.blank();
-  page.paragraph(Line("--full adds  ", Style::kFaint),
+  page.paragraph(Line(tr("--full adds  "), Style::kFaint),
                  fmt::format("{}", fmt::join(page.left_out(), ", ")), Style::kFaint);
 }
 
@@ -89,22 +90,23 @@ namespace {
 using explain::WhatIf;
 
 std::string name_of(const WhatIf& replay) {
-  return printable(replay.allocator) + (replay.basis == replay::Basis::kModel ? " (model)" : "");
+  return printable(replay.allocator) +
+         (replay.basis == replay::Basis::kModel ? tr(" (model)") : "");
 }
 
 Line outcome_of(const WhatIf& replay) {
-  if (!replay.completed) return Line("OOM", Style::kBad);
-  if (replay.basis == replay::Basis::kEstimate) return Line("estimate", Style::kWarning);
-  return Line("ok", Style::kGood);
+  if (!replay.completed) return Line(tr("OOM"), Style::kBad);
+  if (replay.basis == replay::Basis::kEstimate) return Line(tr("estimate"), Style::kWarning);
+  return Line(tr("ok"), Style::kGood);
 }
 
 // Against the recorded settings; nothing where one of the two did only a part of the program.
 Line difference_of(const WhatIf& replay, const WhatIf& recorded) {
-  if (replay.is_recorded) return Line("as recorded", Style::kFaint);
+  if (replay.is_recorded) return Line(tr("as recorded"), Style::kFaint);
   if (!replay.completed || !recorded.completed) return Line();
   const auto more = static_cast<int64_t>(replay.peak_reserved_bytes) -
                     static_cast<int64_t>(recorded.peak_reserved_bytes);
-  if (more == 0) return Line("the same", Style::kFaint);
+  if (more == 0) return Line(tr("the same"), Style::kFaint);
   return Line(format_bytes_signed(more), more < 0 ? Style::kGood : Style::kBad);
 }
 
@@ -133,17 +135,16 @@ std::vector<const WhatIf*> replays_to_show(const explain::WhatIfs& what_ifs, siz
 
 std::vector<Line> titles() {
   std::vector<Line> row = {Line(), Line()};
-  for (const char* title : {"reserved", "", "in driver", "retries"})
+  for (const char* title : {tr("reserved"), "", tr("in driver"), tr("retries")})
     row.emplace_back(title, Style::kFaint);
   return row;
 }
 
 std::string device_text(const explain::WhatIfs& what_if) {
-  if (!what_if.capacity_bytes) return "replayed without a limit";
+  if (!what_if.capacity_bytes) return tr("replayed without a limit");
   const std::string bytes = format_bytes(*what_if.capacity_bytes);
-  return what_if.capacity_is_assumed
-             ? fmt::format("replayed with {}, the most that the program had", bytes)
-             : fmt::format("replayed at the limit of {}", bytes);
+  return what_if.capacity_is_assumed ? trf("replayed with {}, the most that the program had", bytes)
+                                     : trf("replayed at the limit of {}", bytes);
 }
 
 }  // namespace
@@ -151,8 +152,8 @@ std::string device_text(const explain::WhatIfs& what_if) {
 void draw_what_if(const Subject& subject, Page& page) {
   const auto& what_if = subject.device.what_if;
   if (!what_if) return;
-  if (subject.detail.what_ifs == 0) return page.leave_out("replays with other settings");
-  page.heading("WHAT IF", device_text(*what_if) + "; vram tune tries more");
+  if (subject.detail.what_ifs == 0) return page.leave_out(tr("replays with other settings"));
+  page.heading(tr("WHAT IF"), device_text(*what_if) + tr("; vram tune tries more"));
   Table table({{Align::kLeft, Shrink::kEnd},
                {},
                {Align::kRight},
@@ -166,7 +167,7 @@ void draw_what_if(const Subject& subject, Page& page) {
   const bool has_estimates = std::ranges::any_of(
       shown, [](const WhatIf* replay) { return replay->basis == replay::Basis::kEstimate; });
   if (has_estimates)
-    page.paragraph(Line("  "), "Estimates: " + doubt_text(what_if->fidelity), Style::kFaint);
+    page.paragraph(Line("  "), tr("Estimates: ") + doubt_text(what_if->fidelity), Style::kFaint);
   if (shown.size() < what_if->replays.size())
     page.leave_out(counted(what_if->replays.size() - shown.size(), "replay"));
 }

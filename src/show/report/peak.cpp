@@ -1,5 +1,6 @@
 // The peaks, each with its own moment, and how well reserved memory was used.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
 #include "show/draw/plot.hpp"
@@ -31,7 +32,7 @@ std::string moment_text(const Subject& subject, const Moment& moment, const Page
   const auto step =
       page.columns() < kWithSteps ? std::nullopt : step_of(subject.device.steps, moment.event);
   const std::string time = time_text(subject.report.clock, moment.time_ns);
-  return step ? fmt::format("{}, step {}", time, *step) : time;
+  return step ? trf("{}, step {}", time, *step) : time;
 }
 
 }  // namespace
@@ -47,8 +48,8 @@ void draw_peak(const Subject& subject, Page& page) {
   const bool is_assumed = subject.device.verdict.assumed_segment_bytes > 0;
   page.blank();
   Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}});
-  table.add_row({Line("PEAK", Style::kHeading), Line("requested"), Line("active"), Line("reserved"),
-                 Line("utilization")});
+  table.add_row({Line(tr("PEAK"), Style::kHeading), Line(tr("requested")), Line(tr("active")),
+                 Line(tr("reserved")), Line(tr("utilization"))});
   table.add_row({Line(), Line(format_bytes(requested), Style::kStrong),
                  Line(format_bytes(peak.active.totals.active_bytes), Style::kStrong),
                  Line((is_assumed ? "≥ " : "") + format_bytes(reserved), Style::kStrong),
@@ -64,10 +65,10 @@ void draw_holders(const Subject& subject, Page& page) {
   const explain::State& state = subject.device.at_peak;
   const explain::Breakdown* main = main_breakdown(state, subject.report.has_stacks);
   if (main == nullptr) return;
-  page.heading("HOLDERS", fmt::format("of the {} requested at the peak, {} ({})",
-                                      format_bytes(state.moment.totals.requested_bytes),
-                                      phrase_of(*main, state, subject.report.has_stacks),
-                                      counted(state.block_count, "block")));
+  page.heading(tr("HOLDERS"), trf("of the {} requested at the peak, {} ({})",
+                                  format_bytes(state.moment.totals.requested_bytes),
+                                  phrase_of(*main, state, subject.report.has_stacks),
+                                  counted(state.block_count, "block")));
   draw_breakdowns(state, subject.report.has_stacks, subject.detail, page);
 }
 
@@ -78,8 +79,8 @@ void draw_categories(const Subject& subject, Page& page) {
 namespace {
 
 std::string event_text(const explain::Moment& moment) {
-  if (moment.event == explain::kBeforeFirstEvent) return "before the first event";
-  return "after event " + format_count(static_cast<uint64_t>(moment.event));
+  if (moment.event == explain::kBeforeFirstEvent) return tr("before the first event");
+  return tr("after event ") + format_count(static_cast<uint64_t>(moment.event));
 }
 
 }  // namespace
@@ -88,12 +89,12 @@ void draw_at(const Subject& subject, Page& page) {
   if (!subject.device.at) return;
   const explain::State& state = *subject.device.at;
   const explain::Totals& totals = state.moment.totals;
-  page.heading("AT",
-               fmt::format("{}, {}: {} requested, {} allocated, {} active, {} reserved",
-                           when(subject.report.clock, subject.device, state.moment).substr(3),
-                           event_text(state.moment), format_bytes(totals.requested_bytes),
-                           format_bytes(totals.allocated_bytes), format_bytes(totals.active_bytes),
-                           format_bytes(totals.reserved_bytes)));
+  page.heading(tr("AT"),
+               trf("{}, {}: {} requested, {} allocated, {} active, {} reserved",
+                   when(subject.report.clock, subject.device, state.moment).substr(3),
+                   event_text(state.moment), format_bytes(totals.requested_bytes),
+                   format_bytes(totals.allocated_bytes), format_bytes(totals.active_bytes),
+                   format_bytes(totals.reserved_bytes)));
   draw_breakdowns(state, subject.report.has_stacks, subject.detail, page);
 }
 
@@ -111,15 +112,16 @@ std::string holders_text(const explain::State& state, bool has_stacks) {
   std::string text;
   const size_t shown = std::min(breakdown->holders.size(), kNames);
   for (const explain::Holder& holder : std::span(breakdown->holders).first(shown)) {
-    text += fmt::format("{}{} {}", text.empty() ? " Held most by " : ", ", printable(holder.name),
-                        format_bytes(holder.requested_bytes));
+    text +=
+        fmt::format("{}{} {}", text.empty() ? tr(" Held most by ") : ", ",
+                    holder_text(breakdown->by, holder.name), format_bytes(holder.requested_bytes));
   }
   return text + ".";
 }
 
 std::string limit_text(const Oom& oom) {
   if (!oom.limit_bytes) return "";
-  return fmt::format(" under a limit of about {}", format_bytes(*oom.limit_bytes));
+  return trf(" under a limit of about {}", format_bytes(*oom.limit_bytes));
 }
 
 void draw_oom(const Subject& subject, const Oom& oom, Page& page) {
@@ -127,13 +129,13 @@ void draw_oom(const Subject& subject, const Oom& oom, Page& page) {
   Line lead("  ");
   lead.add("✖ ", Style::kBad);
   page.paragraph(
-      lead, fmt::format("{}: asked for {}{}; the device had {} free, the largest hole was {}. {} "
-                        "requested, {} reserved.{}",
-                        when(subject.report.clock, subject.device, oom.moment),
-                        format_bytes(oom.requested_bytes), limit_text(oom),
-                        format_bytes(oom.device_free_bytes), format_bytes(oom.largest_hole_bytes),
-                        format_bytes(totals.requested_bytes), format_bytes(totals.reserved_bytes),
-                        holders_text(oom.state, subject.report.has_stacks)));
+      lead,
+      trf("{}: asked for {}{}; the device had {} free, the largest hole was {}. {} "
+          "requested, {} reserved.{}",
+          when(subject.report.clock, subject.device, oom.moment), format_bytes(oom.requested_bytes),
+          limit_text(oom), format_bytes(oom.device_free_bytes),
+          format_bytes(oom.largest_hole_bytes), format_bytes(totals.requested_bytes),
+          format_bytes(totals.reserved_bytes), holders_text(oom.state, subject.report.has_stacks)));
 }
 
 }  // namespace
@@ -141,11 +143,11 @@ void draw_oom(const Subject& subject, const Oom& oom, Page& page) {
 void draw_ooms(const Subject& subject, Page& page) {
   const auto& ooms = subject.device.ooms;
   if (ooms.empty()) return;
-  page.heading("OUT OF MEMORY", counted(subject.device.oom_count, "request") + " failed");
+  page.heading(tr("OUT OF MEMORY"), counted(subject.device.oom_count, "request") + tr(" failed"));
   const size_t shown = std::min(ooms.size(), subject.detail.ooms);
   for (const Oom& oom : std::span(ooms).first(shown)) draw_oom(subject, oom, page);
   const uint64_t rest = subject.device.oom_count - shown;
-  if (rest > 0) page.add(Line(fmt::format("    and {} more", format_count(rest)), Style::kFaint));
+  if (rest > 0) page.add(Line(trf("    and {} more", format_count(rest)), Style::kFaint));
 }
 
 // What was reserved at the reserved peak and not in use, and why the next request could not
@@ -165,7 +167,7 @@ struct Part {
 };
 
 std::string holes_text(const Waste& waste) {
-  return counted(waste.hole_count, "hole") + " between live blocks";
+  return counted(waste.hole_count, "hole") + tr(" between live blocks");
 }
 
 uint64_t wasted_of(const Waste& waste) {
@@ -178,17 +180,17 @@ std::array<Part, kParts> parts_of(const State& state) {
   const Waste& waste = state.waste;
   const uint64_t unused = wasted_of(waste) + waste.private_pool_bytes;
   const uint64_t reserved = state.moment.totals.reserved_bytes;
-  return {{{reserved - std::min(reserved, unused), "█", Style::kActive, "in use",
-            "asked for and allocated"},
-           {waste.private_pool_bytes, "▪", Style::kActive, "private pools",
-            "their CUDA graphs or MemPools use it, nothing else can"},
-           {waste.stranded_bytes, "╱", Style::kBad, "stranded", holes_text(waste)},
-           {waste.releasable_bytes, "░", Style::kGood, "releasable",
-            "whole segments: empty_cache() returns them"},
-           {waste.pending_bytes, "▒", Style::kReserved, "pending",
-            "freed, but another stream may use it yet"},
-           {waste.rounding_bytes, "▓", Style::kWarning, "rounding",
-            "blocks larger than what was asked for"}}};
+  return {{{reserved - std::min(reserved, unused), "█", Style::kActive, tr("in use"),
+            tr("asked for and allocated")},
+           {waste.private_pool_bytes, "▪", Style::kActive, tr("private pools"),
+            tr("their CUDA graphs or MemPools use it, nothing else can")},
+           {waste.stranded_bytes, "╱", Style::kBad, tr("stranded"), holes_text(waste)},
+           {waste.releasable_bytes, "░", Style::kGood, tr("releasable"),
+            tr("whole segments: empty_cache() returns them")},
+           {waste.pending_bytes, "▒", Style::kReserved, tr("pending"),
+            tr("freed, but another stream may use it yet")},
+           {waste.rounding_bytes, "▓", Style::kWarning, tr("rounding"),
+            tr("blocks larger than what was asked for")}}};
 }
 
 void draw_bar(const std::array<Part, kParts>& parts, Page& page) {
@@ -213,12 +215,12 @@ void draw_parts(const std::array<Part, kParts>& parts, uint64_t reserved, Page& 
 
 // As many as fit in a line, and at least one: the finding about them has them all.
 void draw_pinners(const State& state, Page& page) {
-  const Line lead("  held open by  ", Style::kFaint);
+  const Line lead(tr("  held open by  "), Style::kFaint);
   std::string text;
   for (const explain::Pinner& pinner : state.pinners) {
     const std::string next =
-        fmt::format("{}{} ({} keep {} free)", text.empty() ? "" : ", ", printable(pinner.name),
-                    format_bytes(pinner.pinned_bytes), format_bytes(pinner.stranded_bytes));
+        trf("{}{} ({} keep {} free)", text.empty() ? "" : ", ", printable(pinner.name),
+            format_bytes(pinner.pinned_bytes), format_bytes(pinner.stranded_bytes));
     const int width = lead.width() + display_width(text) + display_width(next);
     if (!text.empty() && width > page.columns()) break;
     text += next;
@@ -234,19 +236,19 @@ void draw_waste(const Subject& subject, Page& page) {
   if (reserved == 0) return;
   const auto parts = parts_of(state);
   const uint64_t wasted = wasted_of(state.waste);
-  page.heading("WASTE", fmt::format("{} ({}) of the {} reserved {}", format_bytes(wasted),
-                                    format_share(wasted, reserved), format_bytes(reserved),
-                                    when(subject.report.clock, subject.device, state.moment)));
+  page.heading(tr("WASTE"), trf("{} ({}) of the {} reserved {}", format_bytes(wasted),
+                                format_share(wasted, reserved), format_bytes(reserved),
+                                when(subject.report.clock, subject.device, state.moment)));
   draw_bar(parts, page);
   draw_parts(parts, reserved, page);
-  if (!subject.detail.has_waste_notes) return page.leave_out("what holds segments open");
+  if (!subject.detail.has_waste_notes) return page.leave_out(tr("what holds segments open"));
   draw_pinners(state, page);
   if (state.waste.largest_hole_bytes == 0) return;
   std::string domain = printable(state.waste.largest_hole_domain);
   if (!domain.empty()) domain = " (" + domain + ")";
-  page.paragraph(Line("  largest fit   ", Style::kFaint),
-                 fmt::format("{}{}: more than that needs a new segment",
-                             format_bytes(state.waste.largest_hole_bytes), domain));
+  page.paragraph(Line(tr("  largest fit   "), Style::kFaint),
+                 trf("{}{}: more than that needs a new segment",
+                     format_bytes(state.waste.largest_hole_bytes), domain));
 }
 
 }  // namespace vram::show

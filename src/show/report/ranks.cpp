@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
 #include "show/names.hpp"
@@ -35,14 +36,14 @@ std::string file_name(const std::string& path) {
 
 std::string marks_of(const RankReport& report, size_t rank) {
   if (report.worst_by == RankMeasure::kNone) return "";
-  if (rank == report.worst) return "worst";
-  return rank == report.median ? "median" : "";
+  if (rank == report.worst) return tr("worst");
+  return rank == report.median ? tr("median") : "";
 }
 
 void draw_lines(const RankReport& report, Page& page) {
   std::string about = counted(report.ranks.size(), "recording");
-  if (report.world_size) about += fmt::format(" of {} ranks", *report.world_size);
-  page.heading("RANKS", about);
+  if (report.world_size) about += trf(" of {} ranks", *report.world_size);
+  page.heading(tr("RANKS"), about);
   Table table({{Align::kRight},
                {Align::kLeft, Shrink::kFront},
                {.align = Align::kRight, .may_go = true},
@@ -54,8 +55,8 @@ void draw_lines(const RankReport& report, Page& page) {
                {},
                {Align::kLeft, Shrink::kFront}});
   std::vector<Line> titles;
-  for (const char* title :
-       {"rank", "host", "GPU", "requested", "reserved", "headroom", "steps", "OOMs", "", "file"})
+  for (const char* title : {"rank", tr("host"), "GPU", tr("requested"), tr("reserved"),
+                            tr("headroom"), tr("steps"), tr("OOMs"), "", tr("file")})
     titles.emplace_back(title, Style::kFaint);
   table.add_row(std::move(titles));
   for (size_t i = 0; i < report.ranks.size(); ++i) {
@@ -73,15 +74,14 @@ void draw_lines(const RankReport& report, Page& page) {
 
 std::string worst_text(const RankReport& report) {
   const RankLine& worst = report.ranks[report.worst];
-  const std::string subject = fmt::format("rank {}", worst.rank);
+  const std::string subject = trf("rank {}", worst.rank);
   switch (report.worst_by) {
     case RankMeasure::kHeadroom:
-      return fmt::format("{} has the least headroom, {}", subject,
-                         bytes_or_dash(worst.headroom_bytes));
+      return trf("{} has the least headroom, {}", subject, bytes_or_dash(worst.headroom_bytes));
     case RankMeasure::kReserved:
-      return fmt::format("{} reserves most, {}", subject, format_bytes(worst.peak_reserved_bytes));
+      return trf("{} reserves most, {}", subject, format_bytes(worst.peak_reserved_bytes));
     default:
-      return fmt::format("{} requests most, {}", subject, format_bytes(worst.peak_requested_bytes));
+      return trf("{} requests most, {}", subject, format_bytes(worst.peak_requested_bytes));
   }
 }
 
@@ -89,24 +89,23 @@ void add_difference(std::string_view what, const std::optional<Difference>& foun
   if (!found) return;
   table.add_row({Line(what, Style::kFaint), Line(printable(found->name)),
                  Line("+" + format_bytes(found->more_bytes()), Style::kStrong),
-                 Line(fmt::format("{} against {}", format_bytes(found->worst_bytes),
-                                  format_bytes(found->median_bytes)),
+                 Line(trf("{} against {}", format_bytes(found->worst_bytes),
+                          format_bytes(found->median_bytes)),
                       Style::kFaint)});
 }
 
 void draw_worst(const RankReport& report, Page& page) {
   if (report.worst_by == RankMeasure::kNone) {
-    page.heading("WORST", "none: all peaks are the same");
+    page.heading(tr("WORST"), tr("none: all peaks are the same"));
     return;
   }
-  page.heading("WORST",
-               fmt::format("{}; what it has more than rank {}, the median one, at its peak",
-                           worst_text(report), report.ranks[report.median].rank));
+  page.heading(tr("WORST"), trf("{}; what it has more than rank {}, the median one, at its peak",
+                                worst_text(report), report.ranks[report.median].rank));
   Table table({{}, {Align::kLeft, Shrink::kFront}, {Align::kRight}, {}});
-  add_difference("category", report.category, table);
-  add_difference("site", report.site, table);
-  add_difference("step", report.step, table);
-  if (table.empty()) return page.add(Line("  nothing: its device is smaller", Style::kFaint));
+  add_difference(tr("category"), report.category, table);
+  add_difference(tr("site"), report.site, table);
+  add_difference(tr("step"), report.step, table);
+  if (table.empty()) return page.add(Line(tr("  nothing: its device is smaller"), Style::kFaint));
   page.add(table.draw(2, page.columns()));
 }
 
@@ -131,13 +130,13 @@ void draw_rank_steps(const RankReport& report, Page& page) {
   if (report.steps.empty()) return;
   const auto shown = steps_to_show(report, page.options().top.value_or(kDefaultRows));
   const std::string which = shown.size() < report.steps.size()
-                                ? fmt::format("the {} in which ranks differ most of ", shown.size())
+                                ? trf("the {} in which ranks differ most of ", shown.size())
                                 : std::string();
-  page.heading("STEPS", fmt::format("peak requested; {}{} that ranks have in common", which,
-                                    counted(report.steps.size(), "step")));
+  page.heading(tr("STEPS"), trf("peak requested; {}{} that ranks have in common", which,
+                                counted(report.steps.size(), "step")));
   Table table({{}, {Align::kRight}, {}, {Align::kRight}});
-  table.add_row({Line("step", Style::kFaint), Line("largest", Style::kFaint),
-                 Line("of rank", Style::kFaint), Line("spread", Style::kFaint)});
+  table.add_row({Line(tr("step"), Style::kFaint), Line(tr("largest"), Style::kFaint),
+                 Line(tr("of rank"), Style::kFaint), Line(tr("spread"), Style::kFaint)});
   for (const AlignedStep* step : shown) {
     table.add_row({Line(printable(step->name)), Line(bytes_or_dash(step->peak_bytes[step->worst])),
                    spread(*step) > 0 ? Line(format_count(report.ranks[step->worst].rank),
@@ -149,8 +148,8 @@ void draw_rank_steps(const RankReport& report, Page& page) {
 }
 
 void draw_files(const std::vector<explain::Report>& reports, Page& page) {
-  page.heading("FILES", fmt::format("{}, not of one program; vram report FILE explains one",
-                                    counted(reports.size(), "recording")));
+  page.heading(tr("FILES"), trf("{}, not of one program; vram report FILE explains one",
+                                counted(reports.size(), "recording")));
   Table table({{Align::kLeft, Shrink::kFront},
                {.align = Align::kRight, .may_go = true},
                {Align::kRight},
@@ -159,8 +158,8 @@ void draw_files(const std::vector<explain::Report>& reports, Page& page) {
                {.align = Align::kRight, .may_go = true},
                {Align::kRight}});
   std::vector<Line> titles;
-  for (const char* title :
-       {"file", "events", "requested", "reserved", "utilization", "steps", "OOMs"})
+  for (const char* title : {tr("file"), tr("events"), tr("requested"), tr("reserved"),
+                            tr("utilization"), tr("steps"), tr("OOMs")})
     titles.emplace_back(title, Style::kFaint);
   table.add_row(std::move(titles));
   for (const explain::Report& report : reports) {

@@ -208,6 +208,8 @@ Json json_device(const DeviceReport& device, bool has_stacks, size_t top) {
       {"steps", json_steps(steps)},
       {"leak_verdict", identifier(device.leak_verdict)},
       {"growth", json_array(device.growth, json_growth)},
+      {"rest", device.rest ? json_rest(*device.rest) : Json()},
+      {"marks", json_marks(device.marks)},
       {"oom_count", device.oom_count},
       {"ooms", json_array(device.ooms, [&](const auto& oom) { return json_oom(oom, steps, top); })},
       {"what_if", device.what_if ? json_what_if(*device.what_if) : Json()},

@@ -30,6 +30,8 @@ struct JsonOptions {
 [[nodiscard]] Json json_breakdowns(const explain::State& state, size_t top);
 // The holders of the main breakdown.
 [[nodiscard]] Json json_main_holders(const explain::State& state, bool has_stacks, size_t top);
+[[nodiscard]] Json json_rest(const explain::Rest& rest);
+[[nodiscard]] Json json_marks(const explain::Marks& marks);
 [[nodiscard]] Json json_state(const explain::State& state, const explain::Steps& steps, size_t top);
 
 }  // namespace vram::show

@@ -1,6 +1,7 @@
 #include "show/report/report_text.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
@@ -29,8 +30,8 @@ Page drawn(const explain::Report& report, const TextOptions& options, const Deta
   Page page(options);
   const Subject subject{report, report.devices[report.main_device], detail};
   for (const auto draw : {draw_origin, draw_devices, draw_peak, draw_timeline, draw_categories,
-                          draw_holders, draw_waste, draw_steps, draw_phases, draw_ooms,
-                          draw_what_if, draw_at, draw_findings, draw_notes}) {
+                          draw_holders, draw_waste, draw_rest, draw_steps, draw_phases, draw_marks,
+                          draw_ooms, draw_what_if, draw_at, draw_findings, draw_notes}) {
     draw(subject, page);
   }
   draw_left_out(page);
@@ -43,21 +44,21 @@ using explain::DeviceReport;
 
 std::string span_text(const Subject& subject) {
   const DeviceReport& device = subject.device;
-  if (subject.report.clock == Clock::kEventIndex) return "recorded without a clock";
+  if (subject.report.clock == Clock::kEventIndex) return tr("recorded without a clock");
   const auto seconds = static_cast<std::time_t>(device.begin_unix_ns / kSignedSecondNs);
   std::string text = format_duration_ns(device.duration_ns);
-  if (seconds > 0) text += fmt::format(" from {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+  if (seconds > 0) text += trf(" from {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
   return text;
 }
 
 std::string steps_text(const explain::Steps& steps) {
   switch (steps.source) {
     case explain::StepSource::kNone:
-      return "no steps found";
+      return tr("no steps found");
     case explain::StepSource::kAnnotations:
       return counted(steps.steps.size(), "annotated step");
     case explain::StepSource::kRepetition:
-      return counted(steps.steps.size(), "step") + " found by repetition";
+      return counted(steps.steps.size(), "step") + tr(" found by repetition");
   }
   return "";
 }
@@ -79,8 +80,8 @@ Line confidence_line(const explain::Verdict& verdict) {
 }
 
 std::string truncated_text(uint64_t byte) {
-  return fmt::format("the file is cut off at byte {}; what was whole before it is shown",
-                     format_count(byte));
+  return trf("the file is cut off at byte {}; what was whole before it is shown",
+             format_count(byte));
 }
 
 void draw_confidence(const explain::Report& report, const explain::Verdict& verdict, Page& page) {
@@ -90,9 +91,9 @@ void draw_confidence(const explain::Report& report, const explain::Verdict& verd
   }
   if (!verdict.detail.empty()) text += " · " + printable(verdict.detail);
   if (verdict.before_recording_count > 0) {
-    text += fmt::format(" · {} in {} alive before the recording began",
-                        format_bytes(verdict.before_recording_bytes),
-                        counted(verdict.before_recording_count, "block"));
+    text += trf(" · {} in {} alive before the recording began",
+                format_bytes(verdict.before_recording_bytes),
+                counted(verdict.before_recording_count, "block"));
   }
   page.paragraph(confidence_line(verdict), text);
 }
@@ -120,15 +121,23 @@ using Reduction = void (*)(Detail&);
 void at_most(size_t limit, size_t& number) { number = std::min(number, limit); }
 
 constexpr auto kReductions = std::to_array<Reduction>(
-    {[](Detail& d) { d.has_notes = d.has_phases = false; }, [](Detail& d) { d.plot_rows = 5; },
-     [](Detail& d) { d.has_shares = false; }, [](Detail& d) { d.evidence = 1; },
+    {[](Detail& d) { d.has_notes = d.has_phases = false; },
+     [](Detail& d) { d.has_marks = false; },
+     [](Detail& d) { d.plot_rows = 5; },
+     [](Detail& d) { d.has_shares = false; },
+     [](Detail& d) { d.evidence = 1; },
      [](Detail& d) { at_most(5, d.holders), at_most(5, d.categories); },
-     [](Detail& d) { d.what_ifs = 2; }, [](Detail& d) { d.has_waste_notes = false, d.growths = 2; },
-     [](Detail& d) { d.findings = 4, d.advice = 3; }, [](Detail& d) { d.has_step_table = false; },
+     [](Detail& d) { d.what_ifs = 2; },
+     [](Detail& d) { d.has_waste_notes = false, d.growths = 2; },
+     [](Detail& d) { d.findings = 4, d.advice = 3; },
+     [](Detail& d) { d.has_step_table = false; },
      [](Detail& d) { d.findings = 3, d.ooms = 1, d.devices = 4; },
      [](Detail& d) { at_most(3, d.holders), at_most(3, d.categories); },
-     [](Detail& d) { d.advice = 2; }, [](Detail& d) { d.plot_rows = 3; },
-     [](Detail& d) { d.evidence = 0, d.growths = 1; }, [](Detail& d) { d.advice = 1; },
+     [](Detail& d) { d.has_rest = false; },
+     [](Detail& d) { d.advice = 2; },
+     [](Detail& d) { d.plot_rows = 3; },
+     [](Detail& d) { d.evidence = 0, d.growths = 1; },
+     [](Detail& d) { d.advice = 1; },
      [](Detail& d) { d.plot_rows = 0; },
      [](Detail& d) { d.what_ifs = 0, d.categories = 0, d.findings = 2; },
      [](Detail& d) { d.has_steps = false, d.devices = 1, d.findings = 1; }});
@@ -153,15 +162,15 @@ void draw_origin(const Subject& subject, Page& page) {
 void draw_devices(const Subject& subject, Page& page) {
   if (subject.report.devices.size() < 2) return;
   const auto gpus = std::ranges::count(subject.report.devices, false, &DeviceReport::is_host);
-  page.heading("DEVICES", fmt::format("{} is shown below{}", device_name(subject.device),
-                                      gpus > 1 ? "; --device N shows another" : ""));
+  page.heading(tr("DEVICES"), trf("{} is shown below{}", device_name(subject.device),
+                                  gpus > 1 ? tr("; --device N shows another") : ""));
   Table table({{},
                {.align = Align::kRight, .may_go = true},
                {Align::kRight},
                {Align::kRight},
                {Align::kRight}});
-  table.add_row({Line(), Line("events", Style::kFaint), Line("requested", Style::kFaint),
-                 Line("reserved", Style::kFaint), Line("utilization", Style::kFaint)});
+  table.add_row({Line(), Line(tr("events"), Style::kFaint), Line(tr("requested"), Style::kFaint),
+                 Line(tr("reserved"), Style::kFaint), Line(tr("utilization"), Style::kFaint)});
   const auto& devices = subject.report.devices;
   for (const DeviceReport& device :
        std::span(devices).first(std::min(devices.size(), subject.detail.devices))) {

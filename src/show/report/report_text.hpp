@@ -31,6 +31,8 @@ struct Detail {
   bool has_step_table = true;
   size_t growths = 4;
   bool has_phases = true;
+  bool has_rest = true;
+  bool has_marks = true;
   size_t ooms = 3;
   size_t what_ifs = kAll;
   size_t findings = kAll;
@@ -61,6 +63,8 @@ void draw_categories(const Subject& subject, Page& page);  // what it was used f
 void draw_waste(const Subject& subject, Page& page);       // what was reserved for nothing, and why
 void draw_steps(const Subject& subject, Page& page);       // steps, and what grows with them
 void draw_phases(const Subject& subject, Page& page);      // inside a step
+void draw_rest(const Subject& subject, Page& page);        // the rest of the device, by owner
+void draw_marks(const Subject& subject, Page& page);       // collectives and copies
 void draw_ooms(const Subject& subject, Page& page);        // requests that failed
 void draw_what_if(const Subject& subject, Page& page);     // other settings, replayed
 void draw_at(const Subject& subject, Page& page);          // the requested moment

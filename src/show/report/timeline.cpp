@@ -1,6 +1,7 @@
 // The timeline: the report's slices gathered into as many columns as the terminal has, with the
 // moments that matter.
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "show/draw/page.hpp"
@@ -44,15 +45,15 @@ std::vector<PlotMark> marks_of(const DeviceReport& device, const TimeScale& scal
   const explain::Moment& requested = device.peak.requested;
   std::vector<PlotMark> marks;
   marks.push_back({scale.column_of(requested.time_ns),
-                   "peak " + format_bytes(requested.totals.requested_bytes), Style::kStrong});
+                   tr("peak ") + format_bytes(requested.totals.requested_bytes), Style::kStrong});
   for (size_t i = 0; i < std::min(device.ooms.size(), kOomMarks); ++i) {
     const explain::Oom& oom = device.ooms[i];
     marks.push_back({scale.column_of(oom.moment.time_ns),
-                     "out of memory, asked " + format_bytes(oom.requested_bytes), Style::kBad});
+                     tr("out of memory, asked ") + format_bytes(oom.requested_bytes), Style::kBad});
   }
   const explain::Moment& reserved = device.peak.reserved;
   const int column = scale.column_of(reserved.time_ns);
-  const std::string label = "reserved " + format_bytes(reserved.totals.reserved_bytes);
+  const std::string label = tr("reserved ") + format_bytes(reserved.totals.reserved_bytes);
   if (column == marks.front().column) {
     marks.front().label += ", " + label;
   } else {
@@ -95,21 +96,21 @@ std::vector<PlotMark> steps_of(const DeviceReport& device, const TimeScale& scal
 void draw_timeline(const Subject& subject, Page& page) {
   const DeviceReport& device = subject.device;
   if (device.timeline.empty()) return;
-  if (subject.detail.plot_rows == 0) return page.leave_out("the timeline");
+  if (subject.detail.plot_rows == 0) return page.leave_out(tr("the timeline"));
   const TimeScale scale{end_of(device, subject.report.clock), page.columns() - kPlotGutter};
   Plot plot;
   plot.max_rows = subject.detail.plot_rows;
   plot.columns = gather(timeline_of(device), scale);
   plot.marks = marks_of(device, scale);
   plot.x_ticks = axis_ticks(subject.report.clock == Clock::kTime, scale);
-  plot.steps_title = "   step";
+  plot.steps_title = tr("   step");
   plot.steps = steps_of(device, scale);
   page.blank();
-  Line legend("TIMELINE  ", Style::kHeading);
+  Line legend(tr("TIMELINE  "), Style::kHeading);
   legend.add("█", Style::kActive)
-      .add(" active  ")
+      .add(tr(" active  "))
       .add("░", Style::kReserved)
-      .add(" reserved, not active");
+      .add(tr(" reserved, not active"));
   page.add(std::move(legend));
   page.add(draw_plot(plot));
 }
@@ -150,13 +151,13 @@ void draw_memory_curve(std::string_view name, uint64_t Step::* field, const Step
 std::string_view words(GrowthKind kind) {
   switch (kind) {
     case GrowthKind::kLeak:
-      return "leak";
+      return tr("leak");
     case GrowthKind::kOneOff:
-      return "grew once";
+      return tr("grew once");
     case GrowthKind::kBoundedCache:
-      return "bounded";
+      return tr("bounded");
     case GrowthKind::kUndecided:
-      return "undecided";
+      return tr("undecided");
   }
   return "";
 }
@@ -167,18 +168,17 @@ void draw_growth(const std::vector<Growth>& growths, size_t limit, Page& page) {
     const bool leak = growth.kind == GrowthKind::kLeak;
     const int64_t per_step = std::llround(growth.bytes_per_step);
     const std::string rate =
-        growth.kind == GrowthKind::kOneOff ? "" : format_bytes_signed(per_step) + " a step";
-    table.add_row({Line(rate, leak ? Style::kBad : Style::kPlain),
-                   Line(words(growth.kind), leak ? Style::kBad : Style::kFaint),
-                   Line(printable(growth.site)),
-                   Line(fmt::format("{} in {}", format_bytes(growth.live_bytes),
-                                    counted(growth.live_count, "block")),
-                        Style::kFaint)});
+        growth.kind == GrowthKind::kOneOff ? "" : format_bytes_signed(per_step) + tr(" a step");
+    table.add_row(
+        {Line(rate, leak ? Style::kBad : Style::kPlain),
+         Line(words(growth.kind), leak ? Style::kBad : Style::kFaint), Line(printable(growth.site)),
+         Line(trf("{} in {}", format_bytes(growth.live_bytes), counted(growth.live_count, "block")),
+              Style::kFaint)});
   }
   page.add(table.draw(2, page.columns()));
   const size_t default_count = std::min(growths.size(), Detail().growths);
   if (limit < default_count)
-    page.leave_out(counted(default_count - limit, "holder") + " that grow");
+    page.leave_out(counted(default_count - limit, "holder") + tr(" that grow"));
 }
 
 void draw_step_table(const Steps& steps, Page& page) {
@@ -189,10 +189,11 @@ void draw_step_table(const Steps& steps, Page& page) {
                {Align::kRight},
                {}});
   const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
-  table.add_row({Line(), head("first"), head("median"), head("last"), head("largest")});
-  draw_memory_curve("peak requested", &Step::peak_requested_bytes, steps, page, table);
-  draw_memory_curve("peak reserved", &Step::peak_reserved_bytes, steps, page, table);
-  draw_memory_curve("alive at the end", &Step::end_requested_bytes, steps, page, table);
+  table.add_row(
+      {Line(), head(tr("first")), head(tr("median")), head(tr("last")), head(tr("largest"))});
+  draw_memory_curve(tr("peak requested"), &Step::peak_requested_bytes, steps, page, table);
+  draw_memory_curve(tr("peak reserved"), &Step::peak_reserved_bytes, steps, page, table);
+  draw_memory_curve(tr("alive at the end"), &Step::end_requested_bytes, steps, page, table);
   page.add(table.draw(2, page.columns()));
 }
 
@@ -201,12 +202,12 @@ std::string summary(const Steps& steps) {
   durations.reserve(steps.steps.size());
   for (const Step& step : steady(steps)) durations.push_back(step.end_ns - step.begin_ns);
   std::string text = counted(steps.steps.size(), "step");
-  if (steps.warmup_count == 1) text += ", the first as warm-up";
+  if (steps.warmup_count == 1) text += tr(", the first as warm-up");
   if (steps.warmup_count > 1) {
-    text += fmt::format(", the first {} as warm-up", format_count(steps.warmup_count));
+    text += trf(", the first {} as warm-up", format_count(steps.warmup_count));
   }
   const int64_t typical = median_of(std::move(durations));
-  if (typical > 0) text += ", " + format_duration_ns(typical) + " each";
+  if (typical > 0) text += trf(", {} each", format_duration_ns(typical));
   if (!steps.evidence.empty()) text += " · " + printable(steps.evidence);
   return text;
 }
@@ -216,16 +217,16 @@ std::string summary(const Steps& steps) {
 void draw_steps(const Subject& subject, Page& page) {
   const Steps& steps = subject.device.steps;
   if (steps.steps.empty() && steps.evidence.empty()) return;
-  if (!subject.detail.has_steps) return page.leave_out("steps");
+  if (!subject.detail.has_steps) return page.leave_out(tr("steps"));
   if (steps.steps.empty()) {
-    page.heading("STEPS", "none found · " + printable(steps.evidence));
+    page.heading(tr("STEPS"), tr("none found · ") + printable(steps.evidence));
     return;
   }
-  page.heading("STEPS", summary(steps));
+  page.heading(tr("STEPS"), summary(steps));
   if (subject.detail.has_step_table)
     draw_step_table(steps, page);
   else
-    page.leave_out("the table of steps");
+    page.leave_out(tr("the table of steps"));
   if (!subject.device.growth.empty())
     draw_growth(subject.device.growth, subject.detail.growths, page);
 }
@@ -233,15 +234,16 @@ void draw_steps(const Subject& subject, Page& page) {
 void draw_phases(const Subject& subject, Page& page) {
   const auto& phases = subject.device.steps.phases;
   if (phases.empty()) return;
-  if (!subject.detail.has_phases) return page.leave_out("phases of a step");
-  page.heading("PHASES", "of a step, medians over the steady ones");
+  if (!subject.detail.has_phases) return page.leave_out(tr("phases of a step"));
+  page.heading(tr("PHASES"), tr("of a step, medians over the steady ones"));
   Table table({{Align::kLeft, Shrink::kFront},
                {Align::kRight},
                {Align::kRight},
                {Align::kRight},
                {Align::kRight}});
   const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
-  table.add_row({Line(), head("takes"), head("peak"), head("leaves"), head("asks for")});
+  table.add_row(
+      {Line(), head(tr("takes")), head(tr("peak")), head(tr("leaves")), head(tr("asks for"))});
   for (const explain::Phase& phase : std::span(phases).first(std::min(phases.size(), kPhases))) {
     table.add_row(
         {Line(printable(phase.name)), Line(time_text(subject.report.clock, phase.duration_ns)),

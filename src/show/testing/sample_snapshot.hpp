@@ -228,7 +228,11 @@ inline void add_processes(watch::Snapshot& snapshot) {
   rank.uses[0].allocator = {.allocated_bytes = 80 * kGiB,
                             .reserved_bytes = 90 * kGiB,
                             .cached_bytes = 10 * kGiB,
-                            .peak_bytes = 86 * kGiB};
+                            .peak_bytes = 86 * kGiB,
+                            .num_alloc_retries = 3,
+                            .num_ooms = 1,
+                            .num_device_alloc = 412,
+                            .num_device_free = 57};
   rank.uses[0].process.is_mps = snapshot.devices[0].sample.processes->back().is_mps = true;
   rank.uses[0].process.busy_ns = 1'500'000'000;
   rank.uses[0].process.host_bytes = kGiB;

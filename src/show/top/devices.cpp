@@ -1,6 +1,7 @@
 #include "show/top/devices.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "show/draw/page.hpp"
@@ -87,15 +88,16 @@ class DeviceTable {
     shapes.resize(16, kRight);
     Table table(std::move(shapes));
     std::vector<Line> titles;
-    for (const std::string_view title : {"GPU", "NAME", "MEMORY", "USED", "RESERVED"})
+    for (const std::string_view title :
+         {"GPU", tr("NAME"), tr("MEMORY"), tr("USED"), tr("RESERVED")})
       titles.emplace_back(title, Style::kFaint);
-    if (columns_ >= kFreeFrom) titles.emplace_back("FREE", Style::kFaint);
-    if (has_unattributed_) titles.emplace_back("UNATTRIBUTED", Style::kFaint);
-    for (const std::string_view title : {"TOTAL", "BUSY", "TEMP", "POWER"})
+    if (columns_ >= kFreeFrom) titles.emplace_back(tr("FREE"), Style::kFaint);
+    if (has_unattributed_) titles.emplace_back(tr("UNATTRIBUTED"), Style::kFaint);
+    for (const std::string_view title : {tr("TOTAL"), tr("BUSY"), tr("TEMP"), tr("POWER")})
       titles.emplace_back(title, Style::kFaint);
-    if (columns_ >= kClocksFrom) titles.emplace_back("CLOCK", Style::kFaint);
-    if (columns_ >= kRatesFrom) titles.emplace_back("PCIE IN  OUT", Style::kFaint);
-    if (has_nvlink_) titles.emplace_back("NVLINK", Style::kFaint);
+    if (columns_ >= kClocksFrom) titles.emplace_back(tr("CLOCK"), Style::kFaint);
+    if (columns_ >= kRatesFrom) titles.emplace_back(tr("PCIE IN  OUT"), Style::kFaint);
+    if (has_nvlink_) titles.emplace_back(tr("NVLINK"), Style::kFaint);
     table.add_row(std::move(titles));
     for (const Device* device : devices_) {
       table.add_row(device_cells(*device, bar));
@@ -144,8 +146,8 @@ class DeviceTable {
       show_message(remark.mark, remark.text, remark.style);
     for (const watch::XidCount& xid : device.xids.value_or(std::vector<watch::XidCount>())) {
       show_message("✖ ",
-                   fmt::format("Xid {} from the driver, {} times, last at {}", xid.xid, xid.count,
-                               clock_text(xid.last_time_ns).substr(kClock)),
+                   trf("Xid {} from the driver, {} times, last at {}", xid.xid, xid.count,
+                       clock_text(xid.last_time_ns).substr(kClock)),
                    Style::kBad);
     }
   }
@@ -225,7 +227,7 @@ class DevicePlot {
     line.add("█ ", Style::kActive);
     line.add(is_memory ? bytes_text(sample.memory.used_bytes) : power_text(device_, false));
     line.add(" • ", Style::kWarning);
-    line.add(is_memory ? "busy " + percent_text(sample.busy_percent)
+    line.add(is_memory ? tr("busy ") + percent_text(sample.busy_percent)
                        : celsius_text(sample.celsius));
     grid_.put(box_.place, line, box_.size.columns);
   }
@@ -248,7 +250,7 @@ class DevicePlot {
     const int left = axis + 1 + columns() - static_cast<int>(shown());
     const int right = axis + 1 + columns() - 3;
     if (left + display_width(oldest) < right) grid_.put({left, below}, oldest, Style::kFaint);
-    grid_.put({right, below}, "now", Style::kFaint);
+    grid_.put({right, below}, tr("now"), Style::kFaint);
   }
   void draw_point(const HistoryPoint& point, int column) {
     const bool is_memory = kind_ == PlotKind::kMemory;

@@ -1,6 +1,7 @@
 #include "show/top/dialogs.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "show/live/status_words.hpp"
 #include "show/top/fields.hpp"
@@ -23,14 +24,15 @@ struct SignalChoice {
 
 // The first choice is the harmless one, for a key that is pressed twice.
 constexpr std::array kSignals = {
-    SignalChoice{"cancel: send nothing", 0}, SignalChoice{"15 SIGTERM  asks it to end", SIGTERM},
-    SignalChoice{" 2 SIGINT   interrupts it, as Ctrl-C does", SIGINT},
-    SignalChoice{" 9 SIGKILL  ends it at once; it can save nothing", SIGKILL}};
+    SignalChoice{tr_later("cancel: send nothing"), 0},
+    SignalChoice{tr_later("15 SIGTERM  asks it to end"), SIGTERM},
+    SignalChoice{tr_later(" 2 SIGINT   interrupts it, as Ctrl-C does"), SIGINT},
+    SignalChoice{tr_later(" 9 SIGKILL  ends it at once; it can save nothing"), SIGKILL}};
 constexpr std::array kTrims = {
-    std::string_view("cancel: ask no process"),
+    std::string_view(tr_later("cancel: ask no process")),
     std::string_view(
-        "ask: each empties its cache when it posts next, at a step or a region's end")};
-constexpr std::string_view kEverybody = "everybody";
+        tr_later("ask: each empties its cache when it posts next, at a step or a region's end"))};
+constexpr std::string_view kEverybody = tr_later("everybody");
 constexpr std::string_view kUserKey = "user:";
 
 std::string cached_text(const watch::Process& process) {
@@ -39,7 +41,7 @@ std::string cached_text(const watch::Process& process) {
     const auto cached = figure_of(Field::kCached, process, use);
     if (cached) sum = sum.value_or(0) + std::min(*cached, uint64_t{1} << 50);
   }
-  return sum ? ", cached " + format_bytes(*sum) : "";
+  return sum ? tr(", cached ") + format_bytes(*sum) : "";
 }
 
 Target target_of(const watch::Process& process) {
@@ -76,12 +78,12 @@ void open_about_targets(DialogKind kind, std::vector<Target> targets,
   const bool any_hidden = std::ranges::any_of(
       targets, [](const Target& target) { return !target.process.start_ticks; });
   if (targets.empty()) {
-    state.show_message("select a process that uses a GPU, or tag some with the space bar",
+    state.show_message(tr("select a process that uses a GPU, or tag some with the space bar"),
                        Style::kWarning);
   } else if (any_hidden) {
     state.show_message(
-        "a process is not to be seen from here (another pid namespace): it can't be named "
-        "for certain",
+        tr("a process is not to be seen from here (another pid namespace): it can't be named "
+           "for certain"),
         Style::kWarning);
   } else {
     state.dialog = {kind, 0, std::move(choices), std::move(targets), ""};
@@ -103,7 +105,7 @@ void choose_user(const std::string& user, TopState& state) {
       words += (words.empty() ? "" : " ") + std::string(word);
     rest.remove_prefix(std::min(word.size() + 1, rest.size()));
   }
-  if (user != kEverybody) words += (words.empty() ? "" : " ") + std::string(kUserKey) + user;
+  if (user != tr(kEverybody)) words += (words.empty() ? "" : " ") + std::string(kUserKey) + user;
   if (auto filter = Filter::parse(words)) {
     state.filter = *std::move(filter);
     state.filter_text = words;
@@ -189,13 +191,13 @@ void open_help(TopState& state) { state.dialog = {DialogKind::kHelp, 0, {}, {}, 
 void open_setup(TopState& state) {
   state.dialog = {DialogKind::kSetup, 0, {}, {}, ""};
   for (const FieldInfo& info : all_fields())
-    state.dialog.choices.push_back(fmt::format("{:<10} {}", info.title, info.about));
+    state.dialog.choices.push_back(fmt::format("{:<10} {}", tr(info.title), tr(info.about)));
 }
 
 void open_sort(TopState& state) {
   state.dialog = {DialogKind::kSort, static_cast<size_t>(state.order.sort), {}, {}, ""};
   for (const FieldInfo& info : all_fields())
-    state.dialog.choices.push_back(fmt::format("{:<10} {}", info.title, info.about));
+    state.dialog.choices.push_back(fmt::format("{:<10} {}", tr(info.title), tr(info.about)));
 }
 
 void open_user(const watch::Snapshot& snapshot, TopState& state) {
@@ -203,7 +205,7 @@ void open_user(const watch::Snapshot& snapshot, TopState& state) {
   for (const watch::Process& process : snapshot.processes) {
     if (process.facts->user || process.facts->uid) users.insert(user_text(*process.facts));
   }
-  state.dialog = {DialogKind::kUser, 0, {std::string(kEverybody)}, {}, ""};
+  state.dialog = {DialogKind::kUser, 0, {std::string(tr(kEverybody))}, {}, ""};
   state.dialog.choices.insert(state.dialog.choices.end(), users.begin(), users.end());
 }
 
@@ -215,7 +217,7 @@ void open_search(TopState& state) { state.dialog = {DialogKind::kSearch, 0, {}, 
 
 void open_signal(const View& view, const watch::Snapshot& snapshot, TopState& state) {
   std::vector<std::string> choices;
-  for (const SignalChoice& each : kSignals) choices.emplace_back(each.text);
+  for (const SignalChoice& each : kSignals) choices.emplace_back(tr(each.text));
   open_about_targets(DialogKind::kSignal, targets_of(view, snapshot, state), std::move(choices),
                      state);
 }
@@ -234,7 +236,7 @@ void select_match(const View& view, size_t from, TopState& state) {
     state.selected_at = at;
     return;
   }
-  state.show_message(fmt::format("no row mentions '{}'", state.search), Style::kWarning);
+  state.show_message(trf("no row mentions '{}'", state.search), Style::kWarning);
 }
 
 Request handle_dialog(TopState& state, const View& view, const Event& event) {
@@ -272,13 +274,13 @@ struct Content {
 };
 
 Content help(const TopState& state) {
-  Content content = {"Keys: press any to go back", {}, {}};
+  Content content = {tr("Keys: press any to go back"), {}, {}};
   content.lines.emplace_back(
-      "arrows, PgUp, PgDn, Home, End, the wheel move; a click selects, on a title sorts");
+      tr("arrows, PgUp, PgDn, Home, End, the wheel move; a click selects, on a title sorts"));
   for (const Binding& binding : all_bindings()) {
     if (binding.keys.empty() || (state.is_readonly && changes_something(binding.action))) continue;
     content.lines.push_back(
-        Line(fmt::format("{:<8}", binding.keys), Style::kStrong).add(binding.about));
+        Line(fmt::format("{:<8}", binding.keys), Style::kStrong).add(tr(binding.about)));
   }
   return content;
 }
@@ -286,15 +288,15 @@ Content help(const TopState& state) {
 std::string title_of(DialogKind kind) {
   switch (kind) {
     case DialogKind::kSetup:
-      return "Columns: space shows or hides, Esc goes back";
+      return tr("Columns: space shows or hides, Esc goes back");
     case DialogKind::kSort:
-      return "Sort by";
+      return tr("Sort by");
     case DialogKind::kUser:
-      return "Processes of";
+      return tr("Processes of");
     case DialogKind::kSignal:
-      return "Send a signal to";
+      return tr("Send a signal to");
     case DialogKind::kTrim:
-      return "Ask to give cached memory back";
+      return tr("Ask to give cached memory back");
     default:
       return "";
   }
@@ -307,7 +309,7 @@ Content list(const TopState& state) {
   for (size_t i = 0; i < named; ++i)
     content.lines.emplace_back(printable(dialog.targets[i].label), Style::kStrong);
   if (named < dialog.targets.size())
-    content.lines.emplace_back(fmt::format("and {} more", dialog.targets.size() - named));
+    content.lines.emplace_back(trf("and {} more", dialog.targets.size() - named));
   if (named > 0) content.lines.emplace_back();
   content.at = content.lines.size() + dialog.at;
   for (size_t i = 0; i < dialog.choices.size(); ++i) {
@@ -358,7 +360,8 @@ void draw_entry(const TopState& state, Grid& grid) {
   const Dialog& dialog = state.dialog;
   const Size size = grid.size();
   const int row = std::max(size.rows - (state.message.empty() ? 2 : 3), 0);
-  const std::string_view lead = dialog.kind == DialogKind::kFilter ? "filter: " : "look for: ";
+  const std::string_view lead =
+      dialog.kind == DialogKind::kFilter ? tr("filter: ") : tr("look for: ");
   grid.blank({0, row}, {size.columns, 1});
   const int column = grid.put({1, row}, lead, Style::kStrong);
   const int room = std::max(size.columns - column - 2, 1);

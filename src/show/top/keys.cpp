@@ -1,6 +1,8 @@
 #include "show/top/keys.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
+#include "base/text.hpp"
 #include "show/top/dialogs.hpp"
 #include "show/top/screen.hpp"
 
@@ -138,7 +140,8 @@ Request change_period(bool is_longer, TopState& state) {
   if (is_longer && above != kPeriodsMs.end()) next_ms = *above;
   if (!is_longer && at_least != kPeriodsMs.begin()) next_ms = *(at_least - 1);
   state.period_ns = next_ms * kNsPerMs;
-  state.show_message("a sample every " + format_duration_ns(static_cast<int64_t>(state.period_ns)));
+  state.show_message(tr("a sample every ") +
+                     format_duration_ns(static_cast<int64_t>(state.period_ns)));
   return {RequestKind::kSetPeriod, {}, 0};
 }
 
@@ -238,7 +241,7 @@ std::optional<Event> clicked(const View& view, const Place& place, TopState& sta
     }
   } else if (view.bar_band.has(place.row)) {
     for (const BarItem& item : bar_items(state.is_readonly)) {
-      const auto width = static_cast<int>(item.key.size() + item.word.size());
+      const auto width = static_cast<int>(item.key.size()) + display_width(item.word);
       if (place.column >= item.column && place.column < item.column + width)
         return Event{item.means, "", {}};
     }
@@ -275,37 +278,44 @@ Request handle(TopState& state, const Seen& seen, const Event& event) {
 namespace {
 
 constexpr std::array kBindings = {
-    Binding{Action::kHelp, Key::kF1, "h?", "F1 h ?", "this page"},
-    Binding{Action::kSetup, Key::kF2, "", "F2", "which columns are shown"},
-    Binding{Action::kSearch, Key::kF3, "/", "F3 /", "look for a text; F3 again: the next one"},
+    Binding{Action::kHelp, Key::kF1, "h?", "F1 h ?", tr_later("this page")},
+    Binding{Action::kSetup, Key::kF2, "", "F2", tr_later("which columns are shown")},
+    Binding{Action::kSearch, Key::kF3, "/", "F3 /",
+            tr_later("look for a text; F3 again: the next one")},
     Binding{Action::kFilter, Key::kF4, "\\", "F4 \\",
-            "show only some: user:ann gpu:0,1 mem>1G !text"},
+            tr_later("show only some: user:ann gpu:0,1 mem>1G !text")},
     Binding{Action::kTree, Key::kF5, "t", "F5 t",
-            "tree of parents and children (Left, Right fold)"},
-    Binding{Action::kSort, Key::kF6, "", "F6", "choose what to sort by"},
-    Binding{Action::kNextSort, Key::kText, ">", "> <", "sort by the next, the previous column"},
+            tr_later("tree of parents and children (Left, Right fold)")},
+    Binding{Action::kSort, Key::kF6, "", "F6", tr_later("choose what to sort by")},
+    Binding{Action::kNextSort, Key::kText, ">", "> <",
+            tr_later("sort by the next, the previous column")},
     Binding{Action::kPreviousSort, Key::kText, "<", "", ""},
     Binding{Action::kSortMemory, Key::kText, "M", "M P T N",
-            "sort by memory, busy, step time, pid"},
+            tr_later("sort by memory, busy, step time, pid")},
     Binding{Action::kSortBusy, Key::kText, "P", "", ""},
     Binding{Action::kSortTime, Key::kText, "T", "", ""},
     Binding{Action::kSortPid, Key::kText, "N", "", ""},
-    Binding{Action::kInvert, Key::kText, "I", "I", "the other way round"},
-    Binding{Action::kSignal, Key::kF9, "k", "F9 k", "send a signal to what is tagged or selected"},
-    Binding{Action::kTrim, Key::kF8, "a", "F8 a", "ask it to give cached memory back"},
-    Binding{Action::kUser, Key::kText, "u", "u", "one user's processes"},
-    Binding{Action::kDevice, Key::kText, "g", "g", "the next GPU alone; after the last all"},
+    Binding{Action::kInvert, Key::kText, "I", "I", tr_later("the other way round")},
+    Binding{Action::kSignal, Key::kF9, "k", "F9 k",
+            tr_later("send a signal to what is tagged or selected")},
+    Binding{Action::kTrim, Key::kF8, "a", "F8 a", tr_later("ask it to give cached memory back")},
+    Binding{Action::kUser, Key::kText, "u", "u", tr_later("one user's processes")},
+    Binding{Action::kDevice, Key::kText, "g", "g",
+            tr_later("the next GPU alone; after the last all")},
     Binding{Action::kAllocators, Key::kF7, "v", "F7 v",
-            "what allocators have, and a cleaning would give"},
-    Binding{Action::kPlot, Key::kText, "o", "o", "other plots: power and temperature, none"},
-    Binding{Action::kTag, Key::kText, " ", "Space", "tag a process, for F8 and F9"},
-    Binding{Action::kUntag, Key::kText, "U", "U", "untag all"},
-    Binding{Action::kPause, Key::kText, "p", "p", "hold the picture still"},
-    Binding{Action::kLonger, Key::kText, "+", "+ -", "sample less often, more often"},
+            tr_later("what allocators have, and a cleaning would give")},
+    Binding{Action::kPlot, Key::kText, "o", "o",
+            tr_later("other plots: power and temperature, none")},
+    Binding{Action::kTag, Key::kText, " ", tr_later("Space"),
+            tr_later("tag a process, for F8 and F9")},
+    Binding{Action::kUntag, Key::kText, "U", "U", tr_later("untag all")},
+    Binding{Action::kPause, Key::kText, "p", "p", tr_later("hold the picture still")},
+    Binding{Action::kLonger, Key::kText, "+", "+ -", tr_later("sample less often, more often")},
     Binding{Action::kShorter, Key::kText, "-", "", ""},
-    Binding{Action::kSampleNow, Key::kText, "r", "r", "sample now"},
-    Binding{Action::kRelease, Key::kText, "w", "w", "release the drivers for 30 s (as SIGUSR1)"},
-    Binding{Action::kQuit, Key::kF10, "q", "F10 q", "end"},
+    Binding{Action::kSampleNow, Key::kText, "r", "r", tr_later("sample now")},
+    Binding{Action::kRelease, Key::kText, "w", "w",
+            tr_later("release the drivers for 30 s (as SIGUSR1)")},
+    Binding{Action::kQuit, Key::kF10, "q", "F10 q", tr_later("end")},
 };
 
 struct BarWord {
@@ -315,12 +325,16 @@ struct BarWord {
   bool changes;
 };
 
-constexpr std::array kBar = {
-    BarWord{"F1", "Help  ", Key::kF1, false}, BarWord{"F2", "Setup ", Key::kF2, false},
-    BarWord{"F3", "Search", Key::kF3, false}, BarWord{"F4", "Filter", Key::kF4, false},
-    BarWord{"F5", "Tree  ", Key::kF5, false}, BarWord{"F6", "Sort  ", Key::kF6, false},
-    BarWord{"F7", "Alloc ", Key::kF7, false}, BarWord{"F8", "Trim  ", Key::kF8, true},
-    BarWord{"F9", "Kill  ", Key::kF9, true},  BarWord{"F10", "Quit", Key::kF10, false}};
+constexpr std::array kBar = {BarWord{"F1", tr_later("Help  "), Key::kF1, false},
+                             BarWord{"F2", tr_later("Setup "), Key::kF2, false},
+                             BarWord{"F3", tr_later("Search"), Key::kF3, false},
+                             BarWord{"F4", tr_later("Filter"), Key::kF4, false},
+                             BarWord{"F5", tr_later("Tree  "), Key::kF5, false},
+                             BarWord{"F6", tr_later("Sort  "), Key::kF6, false},
+                             BarWord{"F7", tr_later("Alloc "), Key::kF7, false},
+                             BarWord{"F8", tr_later("Trim  "), Key::kF8, true},
+                             BarWord{"F9", tr_later("Kill  "), Key::kF9, true},
+                             BarWord{"F10", tr_later("Quit"), Key::kF10, false}};
 
 }  // namespace
 
@@ -345,8 +359,8 @@ std::vector<BarItem> bar_items(bool is_readonly) {
   int column = 0;
   for (const BarWord& each : kBar) {
     if (is_readonly && each.changes) continue;
-    items.push_back({column, each.key, each.word, each.means});
-    column += static_cast<int>(each.key.size() + each.word.size());
+    items.push_back({column, each.key, tr(each.word), each.means});
+    column += static_cast<int>(each.key.size()) + display_width(tr(each.word));
   }
   return items;
 }

@@ -1,6 +1,7 @@
 #include "show/top/screen.hpp"
 
 #include "base/bytes.hpp"
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "show/draw/line.hpp"
@@ -55,7 +56,7 @@ bool has_content(const FieldInfo& info, const std::vector<Row>& rows) {
 }
 
 int width_of(const FieldInfo& info, const std::vector<Row>& rows) {
-  int width = std::max(info.columns, static_cast<int>(info.title.size()));
+  int width = std::max(info.columns, display_width(tr(info.title)));
   if (info.field != Field::kPid) return width;
   for (const Row& row : rows)
     width = std::max(width, static_cast<int>(std::to_string(row.pid).size()));
@@ -157,8 +158,8 @@ std::string duration_text(uint64_t ns) {
 Line pace(const TopState& state, const watch::Sampled& sampled) {
   const std::string wanted = duration_text(state.period_ns);
   const bool has_slipped = sampled.sample_duration_ns > state.period_ns;
-  if (!has_slipped || sampled.period_ns == 0) return Line("every " + wanted);
-  return Line(fmt::format("every {} instead of {}", duration_text(sampled.period_ns), wanted),
+  if (!has_slipped || sampled.period_ns == 0) return Line(tr("every ") + wanted);
+  return Line(trf("every {} instead of {}", duration_text(sampled.period_ns), wanted),
               Style::kWarning);
 }
 
@@ -166,28 +167,27 @@ Line freshness(const TopState& state, const watch::Sampled* sampled, Clock clock
   Line line;
   if (clock.overdue_ns > kHangingNs) {
     const uint64_t hangs_ns = clock.overdue_ns + state.period_ns;
-    line.add(fmt::format("driver call hangs for {}", seconds_text(hangs_ns)), Style::kBad);
+    line.add(trf("driver call hangs for {}", seconds_text(hangs_ns)), Style::kBad);
   }
   if (sampled == nullptr) return line;
   const uint64_t taken_ns = sampled->begin_ns + sampled->sample_duration_ns;
   const uint64_t age_ns = clock.now_ns > taken_ns ? clock.now_ns - taken_ns : 0;
-  if (state.is_paused) line.add(line.empty() ? "paused" : ", paused", Style::kWarning);
+  if (state.is_paused) line.add(line.empty() ? tr("paused") : tr(", paused"), Style::kWarning);
   if (age_ns >= 2 * kSecondNs && (state.is_paused || age_ns > 2 * state.period_ns || !line.empty()))
-    line.add(fmt::format("{}data {} old", line.empty() ? "" : ", ", seconds_text(age_ns)),
-             Style::kWarning);
+    line.add(trf("{}data {} old", line.empty() ? "" : ", ", seconds_text(age_ns)), Style::kWarning);
   if (line.empty()) line.add(pace(state, *sampled));
   return line;
 }
 
 std::string driver_of(const watch::Snapshot& snapshot) {
   for (const watch::Device& device : snapshot.devices) {
-    if (device.identity.driver) return "  driver " + printable(*device.identity.driver);
+    if (device.identity.driver) return tr("  driver ") + printable(*device.identity.driver);
   }
   return "";
 }
 
 void draw_head(const TopState& state, const watch::Sampled* sampled, Clock clock, Grid& grid) {
-  Line left(" vram top", Style::kHeading);
+  Line left(tr(" vram top"), Style::kHeading);
   if (sampled != nullptr) {
     const watch::Snapshot& snapshot = sampled->snapshot;
     left.add("  " + printable(snapshot.host) + "  " + clock_text(snapshot.time_ns));
@@ -207,13 +207,12 @@ void draw_devices(const View& view, Grid& grid) {
     if (band.has(row)) grid.put({1, row++}, each.line);
   }
   if (view.left_out > 0 && band.has(row))
-    grid.put({1, row}, fmt::format("({} more lines; g shows one GPU alone)", view.left_out),
-             Style::kFaint);
+    grid.put({1, row}, trf("({} more lines; g shows one GPU alone)", view.left_out), Style::kFaint);
 }
 
 void draw_notes(const View& view, const watch::Snapshot& snapshot, Grid& grid) {
   for (int i = 0; i < view.note_band.rows; ++i) {
-    Line line("note  ", Style::kFaint);
+    Line line(tr("note  "), Style::kFaint);
     line.add(printable(snapshot.notes[static_cast<size_t>(i)]));
     grid.put({1, view.note_band.row + i}, line.cut(grid.size().columns - 1));
   }
@@ -222,7 +221,7 @@ void draw_notes(const View& view, const watch::Snapshot& snapshot, Grid& grid) {
 // Why there is nothing to see: all the notes, in the place of the list.
 void draw_no_devices(const View& view, const watch::Snapshot& snapshot, Grid& grid) {
   int row = view.title_band.row;
-  grid.put({1, row++}, "no GPU was found", Style::kStrong);
+  grid.put({1, row++}, tr("no GPU was found"), Style::kStrong);
   for (const std::string& note : snapshot.notes) {
     for (const std::string& text : wrap(printable(note), std::max(grid.size().columns - 4, 1))) {
       if (view.list_band.has(row)) grid.put({3, row++}, text);
@@ -235,12 +234,11 @@ std::string shown_text(const View& view, const TopState& state, const watch::Sna
   for (const watch::Process& process : snapshot.processes) all += process.uses.size();
   const auto shown = static_cast<size_t>(
       std::ranges::count_if(view.rows, [](const Row& row) { return row.use != nullptr; }));
-  std::string text =
-      fmt::format("{} of {} rows, by {}{}", shown, all, info_of(state.order.sort).name,
-                  state.order.is_inverted ? " inverted" : "");
-  if (state.device) text += fmt::format("  GPU {} alone", *state.device);
-  if (!state.filter_text.empty()) text += "  filter " + printable(state.filter_text);
-  if (!state.tagged.empty()) text += fmt::format("  {} tagged", state.tagged.size());
+  std::string text = trf("{} of {} rows, by {}{}", shown, all, info_of(state.order.sort).name,
+                         state.order.is_inverted ? tr(" inverted") : "");
+  if (state.device) text += trf("  GPU {} alone", *state.device);
+  if (!state.filter_text.empty()) text += tr("  filter ") + printable(state.filter_text);
+  if (!state.tagged.empty()) text += trf("  {} tagged", state.tagged.size());
   return text;
 }
 
@@ -265,7 +263,7 @@ void draw_bar(const View& view, const TopState& state, Grid& grid) {
   for (const BarItem& item : bar_items(state.is_readonly)) {
     const int next = grid.put({item.column, view.bar_band.row}, item.key, Style::kStrong);
     grid.put({next, view.bar_band.row}, item.word);
-    grid.invert({next, view.bar_band.row}, static_cast<int>(item.word.size()));
+    grid.invert({next, view.bar_band.row}, display_width(item.word));
   }
 }
 
@@ -290,7 +288,7 @@ Grid draw(const TopState& state, const History& history, const watch::Sampled* s
   const View view = view_of(state, snapshot, history, surface.size);
   draw_head(state, sampled, clock, grid);
   if (sampled == nullptr) {
-    grid.put({1, 2}, "taking the first sample of the machine");
+    grid.put({1, 2}, tr("taking the first sample of the machine"));
   } else if (snapshot.devices.empty()) {
     draw_no_devices(view, snapshot, grid);
   } else {
@@ -320,12 +318,12 @@ std::optional<uint64_t> whole_of(const watch::Snapshot& snapshot, uint32_t devic
 Line command_of(const Row& row) {
   Line line(row.branch, Style::kFaint);
   if (row.process == nullptr) {
-    line.add(fmt::format("parent of {}, uses no GPU itself", row.descendants), Style::kFaint);
+    line.add(trf("parent of {}, uses no GPU itself", row.descendants), Style::kFaint);
   } else {
     const bool is_known = is_visible(*row.process->facts);
     line.add(command_text(*row.process->facts), is_known ? Style::kPlain : Style::kFaint);
   }
-  if (row.is_folded) line.add(fmt::format("  (+{} folded)", row.descendants), Style::kWarning);
+  if (row.is_folded) line.add(trf("  (+{} folded)", row.descendants), Style::kWarning);
   return line;
 }
 
@@ -344,9 +342,10 @@ void draw_titles(const View& view, const TopState& state, Grid& grid) {
   for (const ColumnPlace& place : view.columns) {
     const FieldInfo& info = info_of(place.field);
     const bool is_sorted = place.field == state.order.sort;
-    const int width = static_cast<int>(info.title.size());
+    const int width = display_width(tr(info.title));
     const int column = place.column + (info.is_figure ? place.columns - width : 0);
-    grid.put({column, at}, info.title, is_sorted ? Style::kStrong : Style::kPlain, place.columns);
+    grid.put({column, at}, tr(info.title), is_sorted ? Style::kStrong : Style::kPlain,
+             place.columns);
   }
   grid.invert({0, at}, grid.size().columns);
 }
@@ -381,9 +380,10 @@ void draw_list(const View& view, const TopState& state, const watch::Snapshot& s
     if (has_cursor && index == view.selected) grid.invert({0, at}, grid.size().columns);
   }
   if (view.rows.empty() && view.list_band.rows > 0)
-    grid.put({1, view.list_band.row},
-             snapshot.processes.empty() ? "no processes" : "no process is as the filter says",
-             Style::kFaint);
+    grid.put(
+        {1, view.list_band.row},
+        snapshot.processes.empty() ? tr("no processes") : tr("no process is as the filter says"),
+        Style::kFaint);
 }
 
 }  // namespace vram::show::top

@@ -1,5 +1,6 @@
 #include "trace/import/torch_snapshot.hpp"
 
+#include "base/language.hpp"
 #include "trace/import/bytes/source.hpp"
 #include "trace/import/pickle/machine.hpp"
 #include "trace/import/torch/assemble.hpp"
@@ -65,12 +66,12 @@ bool is_json(std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<> check_snapshot_magic(std::span<const std::byte> bytes) {
-  constexpr const char* kExpected =
-      "expected a memory recording (a .vtrace file, or a PyTorch snapshot as "
-      "torch.cuda.memory._dump_snapshot writes it)";
-  if (bytes.empty()) return fail(Code::kBadInput, "{}, found an empty file", kExpected);
+  const char* const expected =
+      tr("expected a memory recording (a .vtrace file, or a PyTorch "
+         "snapshot as torch.cuda.memory._dump_snapshot writes it)");
+  if (bytes.empty()) return fail(Code::kBadInput, "{}, found an empty file", expected);
   if (bytes[0] == std::byte{0x80}) {
-    if (bytes.size() < 2) return fail(Code::kBadInput, "{}, found a file of one byte", kExpected);
+    if (bytes.size() < 2) return fail(Code::kBadInput, "{}, found a file of one byte", expected);
     const auto protocol = static_cast<unsigned>(bytes[1]);
     if (protocol >= 2 && protocol <= 5) return {};
     return fail(Code::kUnsupported,
@@ -88,18 +89,18 @@ Result<> check_snapshot_magic(std::span<const std::byte> bytes) {
                 "{}, found a zip archive, as torch.save writes models: record with "
                 "torch.cuda.memory._record_memory_history() and "
                 "torch.cuda.memory._dump_snapshot(path)",
-                kExpected);
+                expected);
   }
   if (is_json(bytes)) {
     return fail(Code::kUnsupported,
                 "{}, found what looks like JSON; torch.profiler's traces do not hold the "
                 "allocator's history: use torch.cuda.memory._dump_snapshot(path)",
-                kExpected);
+                expected);
   }
   if (begins(bytes, "SQLite format 3")) {
-    return fail(Code::kUnsupported, "{}, found an SQLite database", kExpected);
+    return fail(Code::kUnsupported, "{}, found an SQLite database", expected);
   }
-  return fail(Code::kBadInput, "{}, found the bytes {} at its start", kExpected, hex(bytes));
+  return fail(Code::kBadInput, "{}, found the bytes {} at its start", expected, hex(bytes));
 }
 
 }  // namespace vram::trace

@@ -70,6 +70,8 @@ inline void expect_same_trace(const Trace& a, const Trace& b) {
   ASSERT_EQ(a.devices.size(), b.devices.size());
   for (size_t i = 0; i < a.devices.size(); ++i) expect_same_device(a.devices[i], b.devices[i]);
   expect_same_items<Annotation>(a.annotations, b.annotations, "annotation");
+  expect_same_items<Figure>(a.figures, b.figures, "figure");
+  expect_same_items<Mark>(a.marks, b.marks, "mark");
   expect_same_settings(a.settings, b.settings);
   expect_same_settings(a.about, b.about);
   ASSERT_EQ(a.origin.notes.size(), b.origin.notes.size());

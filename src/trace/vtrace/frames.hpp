@@ -63,6 +63,8 @@ enum class FrameType : uint8_t {
   kState = 4,        // segments and blocks of one device (state.hpp)
   kAnnotations = 5,  // named regions' beginnings and ends (state.hpp)
   kIndex = 6,        // the frames before it (meta.hpp)
+  kFigures = 7,      // figures that were read (state.hpp)
+  kMarks = 8,        // collectives and copies (state.hpp)
 };
 
 // A reader that does not know a frame's type skips it if this is set, and otherwise stops.

@@ -119,6 +119,10 @@ Result<> Assembly::apply(const FrameHeader& header, std::span<const uint8_t> con
       return apply_state(header, content);
     case FrameType::kAnnotations:
       return decode_annotations(content, sizes_of(trace_.tables), trace_.annotations);
+    case FrameType::kFigures:
+      return decode_figures(content, sizes_of(trace_.tables), trace_.figures);
+    case FrameType::kMarks:
+      return decode_marks(content, sizes_of(trace_.tables), trace_.marks);
     case FrameType::kIndex:
       index_offset_ = offset_;
       return {};

@@ -108,6 +108,64 @@ TEST(VtraceRoundTrip, SplitsLongStatesAndAnnotationsOverFrames) {
   expect_same_trace(trace, *back);
 }
 
+TEST(VtraceRoundTrip, KeepsFiguresAndMarks) {
+  Trace trace = sample_trace();
+  StringTable& texts = trace.tables.strings;
+  const StringId used = texts.intern("device.used_bytes");
+  const StringId name = texts.intern("all_reduce");
+  const StringId group = texts.intern("default_pg");
+  for (size_t i = 0; i < kMaxFrameItems + 3; ++i) {
+    const auto time = static_cast<int64_t>(1'795'248'641'678'827'000 + 1000 * (i % 7));
+    trace.figures.push_back(
+        {.time_ns = time, .value = UINT64_MAX - i, .name = used, .device = kNoDevice});
+    trace.marks.push_back({.time_ns = time,
+                           .duration_ns = i == 0 ? INT64_MAX : 12,
+                           .size_bytes = i << 40,
+                           .name = name,
+                           .group = group,
+                           .device = static_cast<uint32_t>(i),
+                           .kind = static_cast<MarkKind>(i % kMarkKinds)});
+  }
+  const auto back = read_bytes(written(trace));
+  ASSERT_TRUE(back) << back.error().message;
+  expect_same_trace(trace, *back);
+}
+
+// A reader that does not know them skips these frames: they carry the flag for that.
+TEST(VtraceRoundTrip, OlderReadersMaySkipFiguresAndMarks) {
+  Trace trace = sample_trace();
+  trace.figures.push_back({.time_ns = 1, .value = 2});
+  trace.marks.push_back({.time_ns = 1});
+  MemorySink sink;
+  ASSERT_TRUE(write_vtrace(trace, sink));
+  const MemorySource source(sink.bytes());
+  FrameReader frames(source);
+  size_t skippable = 0;
+  for (uint64_t at = kFileHeaderBytes;;) {
+    const auto header = frames.header_at(at);
+    ASSERT_TRUE(header);
+    if (header->type == FrameType::kIndex) break;
+    if (header->type == FrameType::kFigures || header->type == FrameType::kMarks)
+      skippable += (header->flags & kFrameSkippable) != 0;
+    at += kFrameHeaderBytes + header->payload_bytes;
+  }
+  EXPECT_EQ(skippable, 2u);
+}
+
+TEST(VtraceRoundTrip, AMarkOfALaterKindIsAnotherOne) {
+  PodVector<uint8_t> content;
+  Mark mark{.size_bytes = 5};
+  mark.kind = static_cast<MarkKind>(99);
+  encode_marks(std::span(&mark, 1), content);
+  std::vector<Mark> marks;
+  ASSERT_TRUE(decode_marks(content.span(), {.strings = 1}, marks));
+  EXPECT_EQ(marks.at(0).kind, MarkKind::kOther);
+  mark.group = 1;
+  encode_marks(std::span(&mark, 1), content);
+  EXPECT_FALSE(decode_marks(content.span(), {.strings = 1}, marks));
+  EXPECT_EQ(marks.size(), 1u);
+}
+
 TEST(VtraceRoundTrip, SplitsLargeTablesOverFrames) {
   Trace trace = synthetic_trace({.events = 100});
   for (int i = 0; i < 300'000; ++i) {

@@ -3,6 +3,7 @@
 #include "base/varint.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace vram::trace {
 namespace {
@@ -146,38 +147,102 @@ Result<> decode_state(std::span<const uint8_t> content, const TableSizes& limits
   return {};
 }
 
-void encode_annotations(std::span<const Annotation> annotations, Bytes& content) {
+namespace {
+
+// A list of items with a time: their number, then for each the difference of its time from that of
+// the one before, and what `put` writes.
+template <typename Item, typename Put>
+void encode_timed(std::span<const Item> items, Bytes& content, Put put) {
   content.truncate(0);
-  put_varint(content, annotations.size());
+  put_varint(content, items.size());
   uint64_t before = 0;
-  for (const Annotation& annotation : annotations) {
-    const auto time = static_cast<uint64_t>(annotation.time_ns);
+  for (const Item& item : items) {
+    const auto time = static_cast<uint64_t>(item.time_ns);
     put_signed(content, wrapping_difference(time, before));
-    put_varint(content, annotation.name);
-    put_varint(content, annotation.device);
-    put_varint(content, annotation.is_begin ? 1 : 0);
+    put(item);
     before = time;
   }
 }
 
-Result<> decode_annotations(std::span<const uint8_t> content, const TableSizes& limits,
-                            std::vector<Annotation>& annotations) {
+template <typename Item, typename Get>
+Result<> decode_timed(std::span<const uint8_t> content, const TableSizes& limits,
+                      std::string_view what, std::vector<Item>& items, Get get) {
   Fields from(content, limits);
   const uint64_t count = from.count();
   uint64_t time = 0;
-  const size_t kept = annotations.size();
+  const size_t kept = items.size();
   for (uint64_t i = 0; i < count && !from.failed(); ++i) {
-    Annotation annotation;
     time = wrapping_sum(time, from.difference());
-    annotation.time_ns = static_cast<int64_t>(time);
-    annotation.name = from.string();
-    annotation.device = static_cast<uint32_t>(from.under(uint64_t{1} << 32));
-    annotation.is_begin = from.under(2) == 1;
-    annotations.push_back(annotation);
+    Item& item = items.emplace_back();
+    item.time_ns = static_cast<int64_t>(time);
+    get(from, item);
   }
   if (from.done()) return {};
-  annotations.resize(kept);
-  return fail(Code::kBadInput, "the annotations are damaged");
+  items.resize(kept);
+  return fail(Code::kBadInput, "the {} are damaged", what);
+}
+
+constexpr uint64_t kOrdinals = uint64_t{1} << 32;
+
+}  // namespace
+
+void encode_annotations(std::span<const Annotation> annotations, Bytes& content) {
+  encode_timed(annotations, content, [&](const Annotation& annotation) {
+    put_varint(content, annotation.name);
+    put_varint(content, annotation.device);
+    put_varint(content, annotation.is_begin ? 1 : 0);
+  });
+}
+
+Result<> decode_annotations(std::span<const uint8_t> content, const TableSizes& limits,
+                            std::vector<Annotation>& annotations) {
+  return decode_timed(content, limits, "annotations", annotations,
+                      [](Fields& from, Annotation& annotation) {
+                        annotation.name = from.string();
+                        annotation.device = static_cast<uint32_t>(from.under(kOrdinals));
+                        annotation.is_begin = from.under(2) == 1;
+                      });
+}
+
+void encode_figures(std::span<const Figure> figures, Bytes& content) {
+  encode_timed(figures, content, [&](const Figure& figure) {
+    put_varint(content, figure.name);
+    put_varint(content, figure.device);
+    put_varint(content, figure.value);
+  });
+}
+
+Result<> decode_figures(std::span<const uint8_t> content, const TableSizes& limits,
+                        std::vector<Figure>& figures) {
+  return decode_timed(content, limits, "figures", figures, [](Fields& from, Figure& figure) {
+    figure.name = from.string();
+    figure.device = static_cast<uint32_t>(from.under(kOrdinals));
+    figure.value = from.number();
+  });
+}
+
+void encode_marks(std::span<const Mark> marks, Bytes& content) {
+  encode_timed(marks, content, [&](const Mark& mark) {
+    put_varint(content, static_cast<uint64_t>(mark.duration_ns));
+    put_varint(content, static_cast<uint64_t>(mark.kind));
+    put_varint(content, mark.name);
+    put_varint(content, mark.group);
+    put_varint(content, mark.device);
+    put_varint(content, mark.size_bytes);
+  });
+}
+
+Result<> decode_marks(std::span<const uint8_t> content, const TableSizes& limits,
+                      std::vector<Mark>& marks) {
+  return decode_timed(content, limits, "marks", marks, [](Fields& from, Mark& mark) {
+    mark.duration_ns = static_cast<int64_t>(from.under(uint64_t{1} << 63));
+    const uint64_t kind = from.number();
+    mark.kind = kind < kMarkKinds ? static_cast<MarkKind>(kind) : MarkKind::kOther;
+    mark.name = from.string();
+    mark.group = from.string();
+    mark.device = static_cast<uint32_t>(from.under(kOrdinals));
+    mark.size_bytes = from.number();
+  });
 }
 
 }  // namespace vram::trace

@@ -1,5 +1,5 @@
 // The contents of state frames (segments and blocks of one device, after a given event) and of
-// annotations frames. Lists too long for one frame come in several, in order.
+// frames of annotations, figures and marks. Lists too long for one frame come in several, in order.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -40,5 +40,13 @@ void encode_annotations(std::span<const Annotation> annotations, PodVector<uint8
 [[nodiscard]] Result<> decode_annotations(std::span<const uint8_t> content,
                                           const TableSizes& limits,
                                           std::vector<Annotation>& annotations);
+
+void encode_figures(std::span<const Figure> figures, PodVector<uint8_t>& content);
+[[nodiscard]] Result<> decode_figures(std::span<const uint8_t> content, const TableSizes& limits,
+                                      std::vector<Figure>& figures);
+
+void encode_marks(std::span<const Mark> marks, PodVector<uint8_t>& content);
+[[nodiscard]] Result<> decode_marks(std::span<const uint8_t> content, const TableSizes& limits,
+                                    std::vector<Mark>& marks);
 
 }  // namespace vram::trace

@@ -65,6 +65,10 @@ struct VtraceWriter::State {
   [[nodiscard]] Result<> put_meta();
   [[nodiscard]] Result<> put_events(DeviceIndex device, std::span<const Event> events);
   [[nodiscard]] Result<> put_waiting(DeviceIndex device);
+  // Annotations, figures or marks.
+  template <typename Item>
+  [[nodiscard]] Result<> put_items(FrameType type, uint8_t flags, std::span<const Item> items,
+                                   void (*encode)(std::span<const Item>, Bytes&));
   [[nodiscard]] Result<> put_index();
 
   VtraceSink* sink;
@@ -213,19 +217,33 @@ Result<> VtraceWriter::append(DeviceIndex device, std::span<const Event> events)
   return {};
 }
 
-Result<> VtraceWriter::append_annotations(std::span<const Annotation> annotations) {
-  VRAM_CHECK(!state_->is_finished);
-  VRAM_TRY(state_->put_prerequisites());
-  while (!annotations.empty()) {
-    const auto part = annotations.first(std::min(annotations.size(), kMaxFrameItems));
-    encode_annotations(part, state_->content);
-    FrameHeader header{.type = FrameType::kAnnotations,
-                       .item_count = static_cast<uint32_t>(part.size())};
+template <typename Item>
+Result<> VtraceWriter::State::put_items(FrameType type, uint8_t flags, std::span<const Item> items,
+                                        void (*encode)(std::span<const Item>, Bytes&)) {
+  VRAM_CHECK(!is_finished);
+  VRAM_TRY(put_prerequisites());
+  while (!items.empty()) {
+    const auto part = items.first(std::min(items.size(), kMaxFrameItems));
+    encode(part, content);
+    FrameHeader header{
+        .type = type, .flags = flags, .item_count = static_cast<uint32_t>(part.size())};
     set_times(header, part);
-    VRAM_TRY(state_->put_frame(header, state_->content.span()));
-    annotations = annotations.subspan(part.size());
+    VRAM_TRY(put_frame(header, content.span()));
+    items = items.subspan(part.size());
   }
   return {};
+}
+
+Result<> VtraceWriter::append_annotations(std::span<const Annotation> annotations) {
+  return state_->put_items(FrameType::kAnnotations, 0, annotations, &encode_annotations);
+}
+
+Result<> VtraceWriter::append_figures(std::span<const Figure> figures) {
+  return state_->put_items(FrameType::kFigures, kFrameSkippable, figures, &encode_figures);
+}
+
+Result<> VtraceWriter::append_marks(std::span<const Mark> marks) {
+  return state_->put_items(FrameType::kMarks, kFrameSkippable, marks, &encode_marks);
 }
 
 Result<> VtraceWriter::append_state(DeviceIndex device, std::span<const Segment> segments,
@@ -310,6 +328,8 @@ Result<> write_vtrace(const Trace& trace, VtraceSink& sink) {
   for (const DeviceTrace& device : trace.devices)
     if (auto done = write_device(trace, device, writer); !done) return done;
   VRAM_TRY(writer.append_annotations(trace.annotations));
+  VRAM_TRY(writer.append_figures(trace.figures));
+  VRAM_TRY(writer.append_marks(trace.marks));
   return writer.finish();
 }
 

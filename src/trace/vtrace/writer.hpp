@@ -58,6 +58,8 @@ class VtraceWriter {
   // Events of one device, in order. They are kept until they fill a frame.
   [[nodiscard]] Result<> append(DeviceIndex device, std::span<const Event> events);
   [[nodiscard]] Result<> append_annotations(std::span<const Annotation> annotations);
+  [[nodiscard]] Result<> append_figures(std::span<const Figure> figures);
+  [[nodiscard]] Result<> append_marks(std::span<const Mark> marks);
   // The memory of the device's allocator after the events appended so far. A later call replaces
   // it.
   [[nodiscard]] Result<> append_state(DeviceIndex device, std::span<const Segment> segments,

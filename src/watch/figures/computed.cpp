@@ -1,5 +1,6 @@
 #include "watch/figures/computed.hpp"
 
+#include "gpu/number_formats.hpp"
 #include "watch/process_texts.hpp"
 
 #include <algorithm>
@@ -32,6 +33,10 @@ std::optional<double> used_ratio_of(const gpu::DeviceMemory& memory) {
 }
 
 }  // namespace
+
+const std::optional<std::vector<std::string>>& formats_of(const Device& device) {
+  return gpu::tensor_core_formats(device.identity);
+}
 
 std::string_view vendor_of(const Device& device) {
   return kVendors.at(static_cast<size_t>(device.identity.vendor));

@@ -37,6 +37,7 @@ inline constexpr ObjectType kMemoryType{
 inline constexpr std::array<std::string_view, 4> kVendors{"nvidia", "amd", "intel", "simulated"};
 
 [[nodiscard]] std::string_view vendor_of(const Device& device);
+[[nodiscard]] const std::optional<std::vector<std::string>>& formats_of(const Device& device);
 // Whether the driver answers.
 [[nodiscard]] bool is_up(const Device& device);
 // A process on several MIG instances is one.

@@ -47,6 +47,12 @@ inline constexpr auto kIdentityFigures = std::to_array<Figure<Device>>({
      .value = kIdentity<&DeviceIdentity::compute_capability>,
      .meaning = "CUDA's compute capability of the device, such as `\"9.0\"`",
      .detail = {.section = Section::kIdentity, .name = "compute capability", .is_optional = true}},
+    {.key = "tensor_core_formats",
+     .value = kRead<formats_of>,
+     .meaning = "the number formats in which its tensor cores multiply, such as `\"FP16\"`, by its "
+                "compute capability and NVIDIA's CUDA C++ Programming Guide; empty if it has none; "
+                "null for AMD and Intel, whose drivers do not report it",
+     .detail = {.section = Section::kIdentity, .name = "tensor cores", .is_optional = true}},
     {.key = "numa_node",
      .value = kIdentity<&DeviceIdentity::numa_node>,
      .meaning = "the NUMA node that it is nearest to",

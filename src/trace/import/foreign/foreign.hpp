@@ -1,6 +1,7 @@
 // Recordings of memory by other programs than PyTorch's recorder and vram: traces of
-// torch.profiler, logs of RMM, and pprof profiles as JAX writes them. What each lacks stays absent,
-// and a note says what was assumed. One thread; hostile bytes give errors, and memory is limited.
+// torch.profiler, logs of RMM, pprof profiles as JAX writes them, and memory profiles of XProf.
+// What each lacks stays absent, and a note says what was assumed. One thread; hostile bytes give
+// errors, and memory is limited.
 #pragma once
 
 #include "base/result.hpp"
@@ -14,7 +15,7 @@
 
 namespace vram::trace {
 
-enum class ForeignForm { kProfilerTrace, kRmmLog, kHeapProfile };
+enum class ForeignForm { kProfilerTrace, kRmmLog, kHeapProfile, kXSpace, kMemoryProfile };
 
 // By the first bytes (16 are enough); none: it is none of these.
 [[nodiscard]] std::optional<ForeignForm> foreign_form(std::span<const std::byte> first_bytes);
@@ -38,5 +39,14 @@ enum class ForeignForm { kProfilerTrace, kRmmLog, kHeapProfile };
 // profile.proto with a sample type in bytes: what was alive at one moment, as blocks with stacks;
 // there are no events. jax.profiler.save_device_memory_profile() writes it.
 [[nodiscard]] Result<Trace> import_heap_profile(ByteSource& source, const OpenOptions& options);
+
+// An .xplane.pb file of XProf (the profiler of TensorFlow and JAX): its "MemoryAllocation" and
+// "MemoryDeallocation" events. An allocation's stack has the operator that it is for, and what the
+// memory is; steps become annotations.
+[[nodiscard]] Result<Trace> import_xspace(ByteSource& source, const OpenOptions& options);
+
+// The JSON of XProf's tool memory_profile: what each allocator held at its peak, as blocks with
+// operators; there are no events.
+[[nodiscard]] Result<Trace> import_memory_profile(ByteSource& source, const OpenOptions& options);
 
 }  // namespace vram::trace

@@ -9,6 +9,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -278,12 +279,108 @@ TEST(HeapProfile, FieldsOfAnotherTypeAreSkipped) {
   EXPECT_EQ(trace->devices[0].blocks.size(), 4U);
 }
 
+// TensorFlow 2.21 on the processor, and the figures that its own protobuf classes give.
+TEST(XSpace, MemoryEventsOfARealProfile) {
+  const auto trace = import_as(ForeignForm::kXSpace, unpacked("xprof.xplane.pb.gz"));
+  ASSERT_TRUE(trace) << trace.error().message;
+  ASSERT_EQ(trace->devices.size(), 1U);
+  EXPECT_EQ(trace->devices[0].kind, DeviceKind::kHost);
+  const auto kinds = kinds_of(*trace);
+  EXPECT_EQ(std::ranges::count(kinds, EventKind::kAlloc), 114);
+  EXPECT_EQ(std::ranges::count(kinds, EventKind::kFreeCompleted), 114);
+  EXPECT_TRUE(std::ranges::is_sorted(trace->events.span(), {}, &Event::time_ns));
+  EXPECT_GT(trace->events[0].time_ns, int64_t{1'795'000'000} * 1'000'000'000);
+  std::map<uint64_t, uint64_t> live;
+  uint64_t now = 0;
+  uint64_t peak = 0;
+  std::vector<std::string> at_peak;
+  for (const Event& event : trace->events.span()) {
+    if (event.kind == EventKind::kAlloc) now += live[event.address] = event.size_bytes;
+    if (event.kind == EventKind::kFreeCompleted) {
+      now -= live[event.address];
+      live[event.address] = 0;
+    }
+    if (now <= peak) continue;
+    peak = now;
+    at_peak = functions_of(*trace, event.stack);
+  }
+  EXPECT_EQ(peak, 25304U);
+  EXPECT_THAT(at_peak, ElementsAre("adam/Square", "output [32,64]"));
+  std::vector<std::string> steps;
+  for (const Annotation& annotation : trace->annotations)
+    if (annotation.is_begin) steps.emplace_back(trace->tables.strings[annotation.name]);
+  EXPECT_THAT(steps, ElementsAre("ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"));
+}
+
+TEST(XSpace, FormsAreRecognized) {
+  const auto form = [](const std::string& bytes) {
+    return foreign_form(bytes_of(std::string_view(bytes).substr(0, 16)));
+  };
+  EXPECT_EQ(form(unpacked("xprof.xplane.pb.gz")), ForeignForm::kXSpace);
+  EXPECT_EQ(form(unpacked("xprof_memory_profile.json.gz")), ForeignForm::kMemoryProfile);
+  EXPECT_EQ(form("{\"numHosts\": 1, \"memor"), ForeignForm::kMemoryProfile);
+  EXPECT_EQ(form(std::string("\x0a\x99\x01\x08\x05\x12\x10/device:GPU", 18)), ForeignForm::kXSpace);
+  EXPECT_EQ(form(std::string("\x0a\x99\x01\x12\x07whatever", 13)), std::nullopt);
+}
+
+TEST(XSpace, ProfilesWithoutMemoryAreRefused) {
+  std::string bytes;
+  {
+    protozero::pbf_writer space(bytes);
+    protozero::pbf_writer plane(space, 1);
+    plane.add_string(2, "/host:CPU");
+  }
+  EXPECT_THAT(refusal(ForeignForm::kXSpace, bytes), HasSubstr("no memory events"));
+  EXPECT_THAT(refusal(ForeignForm::kXSpace, bytes.substr(0, 5)), HasSubstr("damaged protobuf"));
+}
+
+// What XProf itself counts at the peak of the allocator.
+TEST(MemoryProfile, HoldersOfARealProfile) {
+  const auto trace =
+      import_as(ForeignForm::kMemoryProfile, unpacked("xprof_memory_profile.json.gz"));
+  ASSERT_TRUE(trace) << trace.error().message;
+  ASSERT_EQ(trace->devices.size(), 1U);
+  const DeviceTrace& device = trace->devices[0];
+  ASSERT_EQ(device.blocks.size(), 12U);
+  EXPECT_EQ(device.segments.at(0).size_bytes, 76544U);
+  EXPECT_EQ(device.segments.at(0).claimed_requested_bytes, 70360U);
+  uint64_t of_sqrt = 0;
+  for (const Block& block : device.blocks.span())
+    if (functions_of(*trace, block.stack).front() == "adam/Sqrt_1") of_sqrt += block.size_bytes;
+  EXPECT_EQ(of_sqrt, 12288U);
+}
+
+TEST(MemoryProfile, ImpossibleOnesAreRefused) {
+  const auto profile = [](std::string_view bytes, std::string_view count) {
+    return fmt::format(
+        R"({{"memoryProfilePerAllocator":{{"GPU_1_bfc":{{"activeAllocations":[{{"snapshotIndex":0,)"
+        R"("numOccurrences":{}}},{{"snapshotIndex":5}},7],"memoryProfileSnapshots":[)"
+        R"({{"activityMetadata":{{"allocationBytes":"{}"}}}}]}}}}}})",
+        count, bytes);
+  };
+  const auto trace = import_as(ForeignForm::kMemoryProfile, profile("512", "\"3\""));
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->devices.at(0).ordinal, 1U);
+  EXPECT_EQ(trace->devices.at(0).blocks.size(), 3U);
+  EXPECT_EQ(trace->origin.notes.back().count, 2U) << "entries that refer to nothing";
+  EXPECT_THAT(refusal(ForeignForm::kMemoryProfile, profile("9223372036854775807", "3")),
+              HasSubstr("4 EiB"));
+  EXPECT_THAT(refusal(ForeignForm::kMemoryProfile, "{\"numHosts\":1}"),
+              HasSubstr("memoryProfilePerAllocator"));
+  EXPECT_THAT(refusal(ForeignForm::kMemoryProfile, "{\"numHosts\""), HasSubstr("damaged JSON"));
+  const auto many = import_as(ForeignForm::kMemoryProfile, profile("1", "2147483647"));
+  ASSERT_TRUE(many) << many.error().message;
+  EXPECT_EQ(many->devices.at(0).blocks.size(), 1U);
+}
+
 // Real files, cut at many places and with changed bytes: no crash, and every error has a text.
 TEST(Foreign, DamagedFilesGiveAnErrorOrATrace) {
   const std::vector<std::pair<ForeignForm, std::string>> files = {
       {ForeignForm::kProfilerTrace, unpacked("torch_profiler.json.xz").substr(0, 60'000)},
       {ForeignForm::kRmmLog, unpacked("rmm.csv")},
-      {ForeignForm::kHeapProfile, unpacked("jax_memory.pb.gz")}};
+      {ForeignForm::kHeapProfile, unpacked("jax_memory.pb.gz")},
+      {ForeignForm::kXSpace, unpacked("xprof.xplane.pb.gz")},
+      {ForeignForm::kMemoryProfile, unpacked("xprof_memory_profile.json.gz")}};
   std::mt19937 random(11);  // NOLINT(cert-msc32-c,cert-msc51-cpp): repeatable
   for (const auto& [form, bytes] : files) {
     const size_t step = std::max<size_t>(1, bytes.size() / 300);

@@ -1,9 +1,9 @@
 #include "base/bytes.hpp"
 #include "trace/import/foreign/foreign.hpp"
+#include "trace/import/foreign/protobuf.hpp"
 #include "trace/profile_proto.hpp"
 
 #include <fmt/format.h>
-#include <protozero/pbf_reader.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -55,17 +55,6 @@ struct Profile {
                : std::string_view();
   }
 };
-
-// protozero reads a field as whatever type it is asked for: the type that was written is checked
-// here, and fields of another one are skipped.
-bool has_number(const pbf_reader& message, uint32_t tag) {
-  return message.tag_and_type() == protozero::tag_and_type(tag, protozero::pbf_wire_type::varint);
-}
-
-bool has_bytes(const pbf_reader& message, uint32_t tag) {
-  return message.tag_and_type() ==
-         protozero::tag_and_type(tag, protozero::pbf_wire_type::length_delimited);
-}
 
 // Two integers of a message, of its fields `first` and `second`.
 std::pair<int64_t, int64_t> read_pair(pbf_reader message, uint32_t first, uint32_t second) {
@@ -149,8 +138,7 @@ Profile read_profile(std::string_view bytes) {
     } else if (has_bytes(message, proto::profile::kFunction)) {
       read_function(message.get_message(), profile);
     } else if (has_bytes(message, proto::profile::kText)) {
-      const protozero::data_view text = message.get_view();
-      profile.texts.emplace_back(text.data(), text.size());
+      profile.texts.push_back(text_of(message));
     } else {
       message.skip();
     }
@@ -294,23 +282,10 @@ void Assembler::finish() {
         {"stacks with more blocks than vram lists one by one are shown as one block", merged_});
 }
 
-Result<std::string> read_all(ByteSource& source, const OpenOptions& options) {
-  const uint64_t limit = std::min(kMaxBytes, options.max_decompressed_bytes);
-  ByteWindow window(source, {options.max_decompressed_bytes, options.progress});
-  size_t there = 0;
-  do {
-    there = static_cast<size_t>(window.end() - window.begin());
-    if (there > limit)
-      return fail(Code::kTooLarge, "expected a profile of at most {}", format_bytes(limit));
-    if (!window.refill(window.begin(), there + 1)) return tl::unexpected(*window.error());
-  } while (static_cast<size_t>(window.end() - window.begin()) > there);
-  return std::string(reinterpret_cast<const char*>(window.begin()), there);
-}
-
 }  // namespace
 
 Result<Trace> import_heap_profile(ByteSource& source, const OpenOptions& options) {
-  VRAM_TRY_ASSIGN(const std::string bytes, read_all(source, options));
+  VRAM_TRY_ASSIGN(const std::string bytes, read_all(source, options, kMaxBytes, "a profile"));
   if (source.is_truncated())
     return fail(Code::kBadInput, "the profile is truncated: its texts come last");
   Profile profile;

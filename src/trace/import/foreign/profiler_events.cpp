@@ -1,6 +1,6 @@
 #include "trace/import/foreign/profiler_events.hpp"
 
-#include "trace/allocators.hpp"
+#include "trace/import/foreign/changes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -130,33 +130,20 @@ int64_t ProfilerEvents::time_ns(double time_us) const {
 }
 
 void ProfilerEvents::place_events() {
-  // By device, then in the order of time: changes_ is in that order already.
-  std::ranges::stable_sort(changes_, {},
-                           [](const Change& c) { return std::pair(c.is_host, c.device); });
+  std::vector<MemoryChange> placed;
+  placed.reserve(changes_.size());
   for (const Change& change : changes_) {
-    const DeviceKind kind = change.is_host ? DeviceKind::kHost : DeviceKind::kGpu;
-    if (trace_.devices.empty() || trace_.devices.back().kind != kind ||
-        trace_.devices.back().ordinal != change.device) {
-      DeviceTrace device;
-      device.kind = kind;
-      device.ordinal = change.device;
-      device.first_event = trace_.events.size();
-      trace_.devices.push_back(std::move(device));
-    }
-    trace_.devices.back().event_count += 2;
-    Event event;
-    event.time_ns = time_ns(change.time_us);
-    event.address = change.address;
-    event.size_bytes = static_cast<uint64_t>(std::abs(change.bytes));
-    event.stack = change.stack;
-    event.pool = kUnknownPool;
-    // Each block is a segment of its own, so that nothing is assumed about its allocator.
-    const bool is_alloc = change.bytes > 0;
-    event.kind = is_alloc ? EventKind::kSegmentAlloc : EventKind::kFreeCompleted;
-    trace_.events.push_back(event);
-    event.kind = is_alloc ? EventKind::kAlloc : EventKind::kSegmentFree;
-    trace_.events.push_back(event);
+    const auto bytes = static_cast<uint64_t>(std::abs(change.bytes));
+    placed.push_back({.time_ns = time_ns(change.time_us),
+                      .address = change.address,
+                      .requested_bytes = bytes,
+                      .block_bytes = bytes,
+                      .stack = change.stack,
+                      .device = change.device,
+                      .kind = change.is_host ? DeviceKind::kHost : DeviceKind::kGpu,
+                      .is_alloc = change.bytes > 0});
   }
+  place_changes(std::move(placed), trace_);
 }
 
 void ProfilerEvents::place_annotations(uint32_t device) {
@@ -193,7 +180,6 @@ Result<> ProfilerEvents::finish() {
   place_events();
   place_annotations(trace_.devices.front().ordinal);
   trace_.has_time = true;
-  trace_.settings.push_back({std::string(kAllocatorSetting), std::string(kUnknownAllocator)});
   if (without_use_ != 0)
     trace_.origin.notes.push_back(
         {"[memory] events without bytes or place left out", without_use_});

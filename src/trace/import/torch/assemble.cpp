@@ -1,5 +1,6 @@
 #include "trace/import/torch/assemble.hpp"
 
+#include "base/language.hpp"
 #include "base/text.hpp"
 #include "trace/import/torch/devices.hpp"
 
@@ -15,9 +16,9 @@ using pickle::Value;
 
 namespace {
 
-constexpr const char* kExpected =
-    "expected a PyTorch memory snapshot (a dictionary with 'segments' and 'device_traces', or a "
-    "list of segments)";
+constexpr const char* kExpected = tr_later(
+    "expected a PyTorch memory snapshot (a dictionary with 'segments' and 'device_traces', "
+    "or a list of segments)");
 
 std::string describe(const Collected& all, const Value& root) {
   switch (root.kind()) {
@@ -62,7 +63,7 @@ Result<> accept_root(Collected& all, const pickle::Outcome& outcome) {
                 "the file ends at byte {}, before its first complete segment or trace entry",
                 *outcome.truncated_at_byte);
   }
-  return fail(Code::kBadInput, "{}, found {}", kExpected, describe(all, outcome.root));
+  return fail(Code::kBadInput, "{}, found {}", tr(kExpected), describe(all, outcome.root));
 }
 
 bool whole_segments(const Collected& all, Key key) {

@@ -1,0 +1,60 @@
+"""The trace of a program on a GPU that it just fits: with how much memory it runs, where it can do with less than it asks for.
+
+cuDNN has several plans for a convolution, and PyTorch takes the next one if the workspace of one cannot be had. So a trace has two kinds of
+requests: those without which the program ends, and those that it can do with less of. Here, the latter are out-of-memory errors that the
+program survives, followed by the request of what it needs at least. A replay grants such a request if there is room, and continues if not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from vram.dry import _program
+
+# An error counts as survived if an allocation follows it, so the trace ends with a small one.
+_LAST_BYTES = 8
+
+
+def write(trace: Path, path: Path, needed_bytes: Mapping[tuple[int, int], int]) -> None:
+    """Write the trace as it would be on a full GPU.
+
+    Args:
+        trace: A finished dry run.
+        path: The file to write: ``.jsonl``, as ``vram convert`` writes it.
+        needed_bytes: With how much the program runs, by the device and the number of the allocation on it.
+    """
+    whole = path.with_suffix(".whole.jsonl")
+    _program.convert(trace, whole)
+    with whole.open() as lines, path.open("w") as file:
+        for number, event in enumerate(_rewritten(map(json.loads, lines), needed_bytes)):
+            file.write(json.dumps({**event, "index": number}) + "\n")
+    whole.unlink()
+
+
+def _rewritten(
+    events: Iterator[dict[str, Any]], needed_bytes: Mapping[tuple[int, int], int]
+) -> Iterator[dict[str, Any]]:
+    numbers: Counter[int] = Counter()
+    changed: dict[tuple[int, str], int] = {}  # bytes of the blocks with others, by device and address
+    last: dict[int, dict[str, Any]] = {}
+    for event in events:
+        device, key = event["device"], (event["device"], event["address"])
+        if event["action"] == "alloc":
+            last[device] = event
+            needed = needed_bytes.get((device, numbers[device]))
+            numbers[device] += 1
+            if needed is not None:
+                changed[key] = needed
+                yield {**event, "action": "oom", "address": "0x0"}
+                event = {**event, "size_bytes": needed}
+        elif event["action"] == "free_completed" and key in changed:
+            event = {**event, "size_bytes": changed.pop(key)}
+        if event["size_bytes"]:
+            yield event
+    for device, event in last.items():
+        address = f"0x{(1 << 62) + (device << 32):x}"
+        yield {**event, "action": "alloc", "address": address, "size_bytes": _LAST_BYTES}

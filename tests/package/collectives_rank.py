@@ -1,0 +1,60 @@
+"""One of two processes that train with torch.distributed over gloo, recorded: FOLDER RANK PORT."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+import torch
+import torch.distributed as dist
+from torch.distributed._functional_collectives import all_reduce as functional_all_reduce
+
+import vram
+from vram._library import library
+from vram._prototypes import EVENT_ALLOC, EVENT_FREE, Event
+
+folder, rank, port = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2")
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 32, bias=False))
+values = torch.full((1000,), float(rank + 1))
+
+
+def step() -> None:
+    loss = model(torch.ones(4, 64)).sum()
+    loss.backward()  # the reducer, in C++
+    model.zero_grad()
+    dist.all_reduce(values)
+
+
+with vram.record(folder / "run.vtrace") as recording:
+    for _ in range(5):
+        vram.step()
+        # Something of a device, so that there is a device to report.
+        for kind in (EVENT_ALLOC, EVENT_FREE):
+            event = Event(kind=kind, device=0, address=1 << 21, size_bytes=512)
+            library().vram_record_event(ctypes.byref(event))
+        step()
+    vram.step()
+    gathered = [torch.empty(10) for _ in range(2)]
+    dist.all_gather(gathered, torch.ones(10))
+    with torch.inference_mode():
+        dist.broadcast(torch.ones(3), 0)
+    functional_all_reduce(torch.ones(7), "sum", [0, 1]).add(1)
+    pair = dist.new_group([0, 1], group_desc="pair")
+    work = dist.all_reduce(torch.ones(5, dtype=torch.float64), group=pair, async_op=True)
+    assert work is not None
+    work.wait()
+    if rank == 0:
+        dist.send(torch.ones(11), 1)
+    else:
+        dist.recv(torch.ones(11), 0)
+    dist.barrier()
+assert float(values[0]) == 3 * 2**4, values[0]
+dist.all_reduce(values)  # no longer recorded
+dist.destroy_process_group()
+print("lost", recording.lost)

@@ -1,0 +1,90 @@
+"""Programs that can do with less than they ask for: convolutions run with other plans of cuDNN if a workspace cannot be had."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from vram.dry import DryRun, _kernels, dry_run
+from vram.dry._gpu import find_gpu
+
+MIB = 1 << 20
+
+
+def train(steps: int = 3) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.randn(32, 3, 224, 224, device="cuda")).mean().backward()
+        optimizer.step()
+
+
+def run_of(path: Path, limit_bytes: int | None = None, **options: Any) -> DryRun:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with dry_run("24GiB", path=path, torch_version="2.11.0", **options) as run:
+            if limit_bytes is not None:
+                torch.cuda.set_per_process_memory_fraction((limit_bytes + 1) / find_gpu("24GiB").total_bytes)
+            train()
+    return run
+
+
+def test_less_than_the_peak_is_enough(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "dry.vtrace")
+    outside = run.peak.device_bytes - run.peak.reserved_bytes
+    assert run.fits.needed_bytes - outside < run.peak.requested_bytes - 100 * MIB
+
+
+def test_the_program_runs_with_what_it_is_said_to_need_and_not_with_less(tmp_path: Path) -> None:
+    """The dry run's own allocator, with a limit, against the replays that search for the least memory."""
+    free = run_of(tmp_path / "free.vtrace")
+    least = free.fits.needed_bytes - (free.peak.device_bytes - free.peak.reserved_bytes)
+    assert run_of(tmp_path / "enough.vtrace", least).peak.reserved_bytes <= least
+    with pytest.raises(torch.OutOfMemoryError):
+        run_of(tmp_path / "less.vtrace", least - 4 * MIB)
+
+
+def test_what_a_kernel_needs_at_least_is_requested_if_the_rest_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = 64 * MIB
+    allocations = _kernels.Kernels.allocations
+
+    def with_least(kernels: Any, call: Any) -> Any:
+        found = allocations(kernels, call)
+        return tuple(
+            type(each)(**{**vars(each), "needed_bytes": min(each.size_bytes, needed)})
+            if each.needed_bytes == 0
+            else each
+            for each in found
+        )
+
+    free = run_of(tmp_path / "free.vtrace")
+    monkeypatch.setattr(_kernels.Kernels, "allocations", with_least)
+    more = run_of(tmp_path / "more.vtrace")
+    assert free.fits.needed_bytes < more.fits.needed_bytes <= free.fits.needed_bytes + needed
+    least = more.fits.needed_bytes - (more.peak.device_bytes - more.peak.reserved_bytes)
+    assert run_of(tmp_path / "enough.vtrace", least).peak.reserved_bytes <= least
+    with pytest.raises(torch.OutOfMemoryError):
+        run_of(tmp_path / "less.vtrace", least - 4 * MIB)
+
+
+def test_a_change_of_blocks_keeps_what_the_program_can_do_without(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "dry.vtrace")
+    changed = run.what_if(zero=1, world_size=2)
+    assert changed.fits.needed_bytes <= run.fits.needed_bytes
+    assert changed.fits.needed_bytes < changed.peak.requested_bytes
+
+
+def test_products_of_matrices_can_do_with_nothing_less(tmp_path: Path) -> None:
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace") as run:
+        nn.Linear(1024, 1024).cuda()(torch.empty(4096, 1024, device="cuda"))
+    assert run.fits.needed_bytes >= run.peak.requested_bytes + (run.peak.device_bytes - run.peak.reserved_bytes)

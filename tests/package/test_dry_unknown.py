@@ -1,0 +1,37 @@
+"""Operators without rules: each is named in a warning, because its kernels may allocate more than their results."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from vram.dry import dry_run
+
+LINALG: dict[str, Callable[[Any], Any]] = {
+    "_linalg_svd": torch.linalg.svd,
+    "_linalg_eigh": torch.linalg.eigvalsh,
+    "linalg_cholesky_ex": torch.linalg.cholesky,
+    "linalg_inv_ex": torch.linalg.inv,
+    "linalg_qr": torch.linalg.qr,
+    "_linalg_det": torch.linalg.det,
+    "_linalg_slogdet": torch.linalg.slogdet,
+    "linalg_lu_factor_ex": torch.linalg.lu_factor,
+    "_linalg_solve_ex": lambda a: torch.linalg.solve(a, a),
+    "linalg_pinv": torch.linalg.pinv,
+    "linalg_matrix_exp": torch.linalg.matrix_exp,
+}
+
+
+@pytest.mark.parametrize("name", LINALG)
+def test_linear_algebra_is_named(name: str, tmp_path: Path) -> None:
+    expected = pytest.warns(UserWarning, match=f"no rule says what the kernels .* aten.{name}")
+    with expected, dry_run(path=tmp_path / "dry.vtrace") as run:
+        LINALG[name](torch.empty(32, 32, device="cuda"))
+    assert any(each.startswith(f"aten.{name}.") for each in run.unknown_operators)
+    assert not run.fits or run.relative_error >= 0.05

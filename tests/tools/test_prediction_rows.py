@@ -1,0 +1,43 @@
+"""What docs/dry-run.md says of the measured programs, against the rows of bench/prediction."""
+
+import csv
+import json
+
+import pytest
+
+from source_files import ROOT
+
+FOLDER = ROOT / "bench" / "prediction"
+ERRORS = ("error_percent", "reserved_error_percent")
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (FOLDER / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", ["peaks.csv", "fresh.csv"])
+def test_an_error_above_ten_percent_comes_with_a_warning_that_names_an_operator(name: str) -> None:
+    found = rows(name)
+    assert len(found) >= 2 * 60
+    for row in found:
+        assert not row["error"], row
+        if any(abs(float(row[error])) > 10 for error in ERRORS):
+            assert row["unknown_operators"] or row.get("estimated_operators"), row
+
+
+@pytest.mark.parametrize("name", ["peaks.csv", "fresh.csv"])
+def test_errors_are_those_of_their_figures(name: str) -> None:
+    for row in rows(name):
+        for error, kind in zip(ERRORS, ("peak", "reserved"), strict=True):
+            recorded, predicted = int(row[f"recorded_{kind}_bytes"]), int(row[f"predicted_{kind}_bytes"])
+            assert float(row[error]) == pytest.approx(100 * (predicted / recorded - 1), abs=6e-4), row
+
+
+def test_the_fresh_rows_are_the_predictions_that_were_kept_before_the_measurement() -> None:
+    kept = json.loads((FOLDER / "fresh-predicted.json").read_text())
+    found = rows("fresh.csv")
+    assert len({row["program"] for row in found}) == len(kept) == 60
+    for row in found:
+        requested, reserved, _ = kept[row["program"]][row["allocator"]]
+        assert (int(row["predicted_peak_bytes"]), int(row["predicted_reserved_bytes"])) == (requested, reserved)
