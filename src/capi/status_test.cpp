@@ -270,7 +270,7 @@ TEST_F(BoardDoorTest, RequestsAreToldOfUntilTheyAreAnswered) {
   vram_board_answer(1, 2);
   ASSERT_EQ(vram_board_open(), VRAM_OK);
   auto asked =
-      PageRequester::start(folder_, static_cast<uint32_t>(getpid()), {.bytes = 4096}).value();
+      PageRequester::start(folder_, static_cast<uint32_t>(getpid()), {.bytes_or_ns = 4096}).value();
   EXPECT_EQ(vram_board_request(&request), VRAM_OK);
   EXPECT_NE(request.number, 0u);
   EXPECT_EQ(request.device, VRAM_UNKNOWN);
