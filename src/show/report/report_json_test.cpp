@@ -104,8 +104,9 @@ TEST(ReportJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
       {"slice", "/timeline/0"},
       {"note", "/notes/0"}};
   explain::Report report = testing::sample_report();
-  report.devices[0].rest = explain::Rest{.items = {{.name = "libcublas.so.13"}}};
-  report.devices[0].marks = {.totals = {{.name = "all_reduce"}}, .count = 1, .lines = {{}}};
+  report.devices[0].rest.emplace().items.resize(1);
+  report.devices[0].marks.totals.resize(1);
+  report.devices[0].marks.lines.resize(1);
   const Json json = Json::parse(report_json(report));
   auto documents = vram::testing::documented("vram.report/1");
   for (const auto& [name, pointer] : objects) {
