@@ -16,6 +16,7 @@ from pathlib import Path
 import fuzz
 import tidy
 import unit
+import web
 from source_files import CPP, ROOT, source_files
 from steps import Stamps, Step, Together, call, cores, last_line, run_steps
 
@@ -105,6 +106,11 @@ def test_package() -> str:
 def test_recovery() -> str:
     """Tests recovery from out-of-memory errors. It is Python alone: it runs without the library, and not again when C++ changes."""
     return _pytest(PYTHON, *_recovery_tests(), env={**os.environ, "VRAM_LIBRARY": "/dev/null"})
+
+
+def test_web() -> str:
+    """Tests web/: its types, its bundle, its modules, and the pages of the release build in Chromium."""
+    return f"{web.check()}; {web.run_tests(BUILD / 'release' / 'src' / 'vram')}"
 
 
 def test_wheel() -> str:
@@ -249,6 +255,14 @@ def _python() -> Iterable[str | Path]:
             yield from (str(path), ROOT / path)
 
 
+def _web() -> Iterable[str | Path]:
+    """What the pages are made from: web/, the recordings of the tests, and the program that writes pages."""
+    for path in source_files(""):
+        if path.parts[0] in ("web", "demo"):
+            yield from (str(path), ROOT / path)
+    yield BUILD / "release" / "src" / "vram"
+
+
 CHECKS: list[Step | Together] = [
     Step("format", check_format, _whole),
     Step("layers", check_layers, _whole),
@@ -274,6 +288,7 @@ QUICK: list[Step | Together] = [
             (Step("use", test_use, _products),),
             (Step("package", test_package, _products),),
             (Step("recovery", test_recovery, _python), Step("site", test_site, _whole)),
+            (Step("web", test_web, _web),),
             (Step("wheel", test_wheel, _whole),),
         )
     ),

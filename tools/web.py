@@ -7,6 +7,7 @@ Node.js is a wheel from tools/requirements-node.txt, the packages are those of w
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -14,10 +15,12 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+import catalogue
 from source_files import ROOT
 from steps import StepFailed
 
 WEB = ROOT / "web"
+TRANSLATIONS = WEB / "src" / "translations.json"
 BINARY = ROOT / "build" / "release" / "src" / "vram"
 
 
@@ -30,8 +33,21 @@ def install() -> None:
     _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 
 
+def build() -> str:
+    """Write the translations of the texts from po/, and the bundle.
+
+    Returns:
+        A remark for people: the size of each page's script and style.
+
+    Raises:
+        StepFailed: the bundler failed, or the packages are not installed.
+    """
+    TRANSLATIONS.write_text(_translations(), encoding="utf-8")
+    return _node("build.mjs").strip()
+
+
 def check() -> str:
-    """Check the types of the sources, and that web/dist is built from them.
+    """Check the types of the sources, and that web/dist is built from them and from the translations in po/.
 
     Returns:
         A remark for people: the size of each page's script and style.
@@ -39,6 +55,10 @@ def check() -> str:
     Raises:
         StepFailed: a check failed, or the packages are not installed.
     """
+    if TRANSLATIONS.read_text(encoding="utf-8") != _translations():
+        raise StepFailed(
+            f"{TRANSLATIONS.relative_to(ROOT)} differs from po/: run tools/web.py build, and commit what it writes"
+        )
     _node("node_modules/typescript/bin/tsc", "--noEmit")
     return _node("build.mjs", "--check").strip()
 
@@ -59,6 +79,11 @@ def run_tests(binary: Path = BINARY, *, pictures: bool = False) -> str:
     output = _node("node_modules/vitest/vitest.mjs", "run", env=env)
     passed = re.search(r"Tests +(.+)", output)
     return passed[1].strip() if passed else output
+
+
+def _translations() -> str:
+    texts = catalogue.web_texts([WEB / "src"])
+    return json.dumps(texts, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
 def _node(script: str, *arguments: str, env: dict[str, str] | None = None) -> str:
@@ -94,7 +119,7 @@ def main() -> int:
             case ["--install"]:
                 install()
             case ["build"]:
-                print(_node("build.mjs").strip())
+                print(build())
             case ["check"]:
                 print(check())
             case ["test"]:

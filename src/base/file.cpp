@@ -225,9 +225,12 @@ bool is_export(std::string_view head, std::string_view tail) {
 
 }  // namespace
 
+// An HTML report: web/src/report.html begins with it.
+constexpr std::string_view kPageStart = "<!doctype html>\n<!-- vram report -->\n";
+
 bool is_own_format(std::string_view head, std::string_view tail) {
-  constexpr std::array kStarts = {kVtraceStart, kCsvStart, kBaselineStart, kJunitStart,
-                                  kSarifStart};
+  constexpr std::array kStarts = {kVtraceStart, kCsvStart,   kBaselineStart,
+                                  kJunitStart,  kSarifStart, kPageStart};
   const auto begins = [&](std::string_view start) { return head.starts_with(start); };
   return std::ranges::any_of(kStarts, begins) || is_json_line(head) || is_document(head) ||
          is_text(tail) || is_export(head, tail);

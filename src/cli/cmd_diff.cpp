@@ -9,6 +9,7 @@
 #include "cli/diff_sides.hpp"
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
+#include "cli/report_page.hpp"
 #include "explain/diff/baseline.hpp"
 #include "explain/diff/diff.hpp"
 #include "show/diff/diff.hpp"
@@ -61,6 +62,7 @@ class DiffCommand final : public Command {
   DiffFormat format_ = DiffFormat::kText;
   std::string junit_;
   std::string sarif_;
+  std::string html_;
   std::string root_;
   std::optional<size_t> top_;
   Output output_;
@@ -121,6 +123,8 @@ std::vector<Option> DiffCommand::options() {
                                          {"markdown", DiffFormat::kMarkdown}})},
       {"--junit", "FILE", tr("also write JUnit XML, a test case for each device"), file(&junit_)},
       {"--sarif", "FILE", tr("also write SARIF 2.1.0"), file(&sarif_)},
+      {"--html", "FILE", tr("also write an HTML page with both recordings (docs/html-report.md)"),
+       file(&html_)},
       {"--source-root", "DIR",
        tr("the repository, to which annotations and baselines name files ($GITHUB_WORKSPACE, "
           "$CI_PROJECT_DIR or this folder)"),
@@ -139,12 +143,14 @@ Result<> DiffCommand::check() const {
                 "baseline of it: vram diff {} --save-baseline FILE",
                 a_, a_);
   }
-  if (b_.empty() && (limit_ || !more_b_.empty() || json_ || !junit_.empty() || !sarif_.empty()))
+  const bool needs_b =
+      limit_ || !more_b_.empty() || json_ || !junit_.empty() || !sarif_.empty() || !html_.empty();
+  if (b_.empty() && needs_b)
     return fail(Code::kBadInput, "expected a side B to compare {} with, found none", a_);
   if (json_ && format_ != DiffFormat::kText)
     return fail(Code::kBadInput, "--json and --format exclude each other: name one");
   VRAM_TRY(check_output(output_));
-  for (const std::string& path : {baseline_, junit_, sarif_})
+  for (const std::string& path : {baseline_, junit_, sarif_, html_})
     VRAM_TRY(check_output(file_output(path)));
   return {};
 }
@@ -187,6 +193,10 @@ Result<> DiffCommand::write_files(const explain::Diff& diff, Console& console) c
     VRAM_TRY(deliver_as_it_is(show::diff_junit(diff), file_output(junit_), console));
   if (!sarif_.empty())
     VRAM_TRY(deliver_as_it_is(show::diff_sarif(diff, VRAM_VERSION), file_output(sarif_), console));
+  if (!html_.empty()) {
+    const PageRequest request{.paths = {a_, b_}, .reading = reading_, .output = file_output(html_)};
+    VRAM_TRY(write_diff_page(request, show::diff_json(diff, show::kDefaultJsonSites), console));
+  }
   return {};
 }
 

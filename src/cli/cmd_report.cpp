@@ -3,7 +3,9 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "cli/page_server.hpp"
 #include "cli/recordings.hpp"
+#include "cli/report_page.hpp"
 #include "explain/explain.hpp"
 #include "explain/moment/state.hpp"
 #include "show/draw/page.hpp"
@@ -56,6 +58,7 @@ class ReportCommand final : public Command {
                                           const Console& console) const;
   [[nodiscard]] Result<int> print_each(Console& console) const;
   [[nodiscard]] Result<int> write_all(Console& console) const;
+  [[nodiscard]] Result<int> show_page(Console& console) const;
 
   std::vector<std::string> words_;
   std::vector<std::string> traces_;
@@ -65,6 +68,9 @@ class ReportCommand final : public Command {
   std::optional<explain::MomentRequest> at_;
   std::optional<uint32_t> device_;
   Output output_;
+  std::string html_;
+  bool serves_ = false;
+  serve::Address address_ = {.ip = "127.0.0.1"};
   trace::OpenOptions reading_;
 };
 
@@ -82,6 +88,7 @@ const Manual& ReportCommand::manual() const {
          "they are listed. Nothing in a file is ever executed."),
       {{"vram report run.pickle", tr("the screen")},
        {"vram report run.vtrace --at step:12", tr("also the holders at the peak of step 12")},
+       {"vram report run.vtrace --html run.html", tr("every moment, for a browser")},
        {"vram report runs/", tr("the rank that uses the most memory, and why")},
        {"vram report run.pickle --json -o run.json", tr("everything, as JSON")},
        {"CLICOLOR_FORCE=1 vram report run.pickle | less -R",
@@ -103,6 +110,13 @@ std::vector<Option> ReportCommand::options() {
       {"--at", "TIME",
        tr("also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1"),
        value(at_, explain::parse_moment)},
+      {"--html", "FILE",
+       tr("write the report as an HTML page that shows every moment and loads nothing from a "
+          "network"),
+       file(&html_)},
+      {"--serve", "", tr("serve this page to browsers of this machine, without a file"), &serves_},
+      {"--listen", "ADDRESS:PORT", tr("where --serve listens (127.0.0.1 at a free port)"),
+       value(address_, [](const std::string& text) { return serve::parse_address(text); })},
       {"--device", "N",
        tr("the main device of the report (default: the one with the largest peak)"),
        value(device_, parse_number<uint32_t>)},
@@ -210,10 +224,33 @@ Result<int> ReportCommand::write_all(Console& console) const {
   return deliver(join(documents), output_, console).map([] { return 0; });
 }
 
+// A page shows every moment; what --at names is one of them.
+Result<int> ReportCommand::show_page(Console& console) const {
+  const std::string_view page = serves_ ? "--serve" : "--html";
+  if (json_ || at_) {
+    return fail(Code::kBadInput, "{} and {} exclude each other: name one", page,
+                json_ ? "--json" : "--at");
+  }
+  if (serves_) {
+    if (!html_.empty())
+      return fail(Code::kBadInput, "--serve and --html exclude each other: name one");
+    VRAM_TRY_ASSIGN(
+        auto made,
+        make_report_page({.paths = traces_, .device = device_, .reading = reading_}, console));
+    return serve_page(std::move(made), address_, console).map([] { return 0; });
+  }
+  const Output output{.path = html_, .is_forced = output_.is_forced, .can_be_forced = true};
+  VRAM_TRY(check_output(output));
+  return write_report_page(
+             {.paths = traces_, .device = device_, .reading = reading_, .output = output}, console)
+      .map([] { return 0; });
+}
+
 Result<int> ReportCommand::run(Console& console) {
   VRAM_TRY(check_output(output_));
   VRAM_TRY_ASSIGN(auto recordings, find_recordings(words_));
   traces_ = std::move(recordings.paths);
+  if (!html_.empty() || serves_) return show_page(console);
   if (recordings.is_folder || recordings.are_named_ranks) return print_together(console);
   const bool for_the_screen = !json_ && output_.path.empty();
   return for_the_screen ? print_each(console) : write_all(console);

@@ -1,32 +1,42 @@
-// The HTML report of one recording.
+// The HTML report of one recording, or of several that are compared.
 import { render } from "preact";
 import { App } from "./app/app";
 import { attachKeys } from "./app/keys";
-import { fromLink, toLink } from "./app/link";
-import { EmbeddedBlocks } from "./data/blocks";
+import { fromLink, placeOf, toLink } from "./app/link";
+import { json, pageBlocks } from "./data/blocks";
 import { Recording } from "./data/model";
+import type { Head } from "./data/page";
 import "./style.css";
-import { Shell, VIEWS } from "./views/shell";
+import { setLanguage } from "./texts";
+import { Shell, viewsOf } from "./views/shell";
 
 async function start(): Promise<void> {
+  if (navigator.language.startsWith("zh")) {
+    setLanguage("zh");
+    document.documentElement.lang = "zh";
+  }
   const root = document.getElementById("app") as HTMLElement;
   try {
-    const recording = await Recording.open(new EmbeddedBlocks());
-    const app = new App(recording, await recording.device(recording.head.main_device));
-    document.title = `${recording.head.title} · vram`;
+    const source = pageBlocks();
+    const head = await json<Head>(source, "head");
+    const recordings = await Promise.all(head.recordings.map((each, index) => Recording.open(source, index, each)));
+    const main = recordings[recordings.length - 1];
+    const app = new App(head, source, recordings, await main.device(main.head.main_device));
+    document.title = `${head.title} · vram`;
+    const place = placeOf(app, location.hash);
+    if (place) await app.goTo(place.recording, place.device);
     app.store.set(fromLink(app, location.hash));
     keepLink(app);
     attachKeys(
       app,
-      VIEWS.map(({ id }) => id),
+      viewsOf(app).map(({ id }) => id),
     );
     root.replaceChildren();
     render(<Shell app={app} />, root);
     document.documentElement.dataset.first = String(Math.round(performance.now()));
     // The picture is on the screen before the rest is read.
     await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 0)));
-    await recording.loadDetail(app.model);
-    app.store.set({ loaded: app.store.get().loaded + 1 });
+    await app.loadDetail();
     document.documentElement.dataset.ready = String(Math.round(performance.now()));
   } catch (error) {
     root.textContent = `This report cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
@@ -44,8 +54,11 @@ function keepLink(app: App): void {
       if (link !== location.hash) history.replaceState(null, "", link);
     }, 120);
   });
-  addEventListener("hashchange", () => {
-    if (location.hash !== toLink(app)) app.store.set(fromLink(app, location.hash));
+  addEventListener("hashchange", async () => {
+    if (location.hash === toLink(app)) return;
+    const place = placeOf(app, location.hash);
+    if (place) await app.switchTo(place.recording, place.device);
+    app.store.set(fromLink(app, location.hash));
   });
 }
 

@@ -1,7 +1,10 @@
-// All texts of the pages, by their English form. A translation maps the same keys; `{0}` stands for a value. Texts that come with
-// the data (findings, advice) are written by the program in the language of its messages.
+// The texts of the pages, by their English form, with {0} for values. Their translations are in po/, from which
+// `tools/web.py build` writes translations.json. In a table, t() marks a text, since the language is set later, and t() translates it when
+// it is shown. Texts that come with the data (findings, advice) are written by the program in the language of its messages.
+import translations from "./translations.json";
 
-const CHINESE: Record<string, string> = {};
+
+const CHINESE: Record<string, string> = translations.zh_CN;
 
 export type Language = "en" | "zh";
 let language: Language = "en";

@@ -19,10 +19,15 @@ export function differences(values: number[]): number[] {
 }
 
 export function columnsOf(columns: number[][]): Uint8Array {
-  const bytes: number[] = [];
-  for (const column of columns) {
+  const parts = columns.flatMap((column) => {
     const coded = varints(column);
-    bytes.push(...varints([coded.length]), ...coded);
+    return [varints([coded.length]), coded];
+  });
+  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
   }
-  return Uint8Array.from(bytes);
+  return bytes;
 }

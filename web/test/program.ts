@@ -61,12 +61,13 @@ function build(lives: Life[], positions: number, groups: number): Program {
     dimensions: [{ id: "user_frame", groups: Array.from({ length: groups }, (_, i) => `group ${i}`) }],
   };
   const addresses = [...new Set(lives.map((life) => life.address))].sort((a, b) => a - b);
+  const index = new Map(addresses.map((address, i) => [address, i]));
   const lifetimes = columnsOf([
     differences(lives.map((life) => life.begin)),
     lives.map((life) => (life.end === 0 ? 0 : life.end - life.begin)),
     lives.map((life) => life.wait),
     lives.map((_, i) => i),
-    lives.map((life) => addresses.indexOf(life.address)),
+    lives.map((life) => index.get(life.address) as number),
     differences(addresses),
   ]);
   const kinds = columnsOf([

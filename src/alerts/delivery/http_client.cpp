@@ -1,6 +1,7 @@
 #include "alerts/delivery/http_client.hpp"
 
 #include "alerts/delivery/https_client.hpp"
+#include "base/base64.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
@@ -156,20 +157,6 @@ std::string unescaped(std::string_view text) {
     result +=
         is_escape ? static_cast<char>(hex_of(text[i + 1]) * 16 + hex_of(text[i + 2])) : text[i];
     if (is_escape) i += 2;
-  }
-  return result;
-}
-
-std::string base64(std::string_view bytes) {
-  static constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string result;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j)
-      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    for (size_t j = 0; j < 4; ++j)
-      result += i + j > bytes.size() ? '=' : kDigits[group >> (18 - 6 * j) & 63U];
   }
   return result;
 }

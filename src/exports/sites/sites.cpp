@@ -1,7 +1,7 @@
 #include "exports/sites/sites.hpp"
 
 #include "base/text.hpp"
-#include "exports/device_view.hpp"
+#include "explain/moment/device_view.hpp"
 #include "show/names.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,9 @@
 namespace vram::exports {
 namespace {
 
+using explain::DeviceView;
 using explain::Dimension;
+using explain::GroupNames;
 using explain::Lifetime;
 
 GrowthSpan growth_of(const explain::DeviceReport& report) {
@@ -128,7 +130,7 @@ class SiteFinder {
 std::vector<DeviceSites> find_sites(const reports::Recording& recording) {
   std::vector<DeviceSites> devices;
   for (size_t i = 0; i < recording.trace.devices.size(); ++i) {
-    const DeviceView view(recording, i);
+    const DeviceView view(recording.trace, recording.report, i);
     devices.push_back(SiteFinder(view).find());
   }
   return devices;

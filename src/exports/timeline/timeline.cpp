@@ -1,7 +1,7 @@
 #include "exports/timeline/timeline.hpp"
 
 #include "base/bytes.hpp"
-#include "exports/device_view.hpp"
+#include "explain/moment/device_view.hpp"
 #include "exports/timeline/lanes.hpp"
 #include "reports/trace_tables.hpp"
 #include "show/names.hpp"
@@ -21,6 +21,8 @@
 namespace vram::exports {
 namespace {
 
+using explain::DeviceView;
+using explain::GroupNames;
 using explain::Lifetime;
 using explain::Totals;
 using Id = TimelineSink::Id;
@@ -335,7 +337,7 @@ int64_t timeline_begin_ns(const reports::Recording& recording) {
 void draw_timeline(const reports::Recording& recording, TimelineSink& sink) {
   Id last_id = 0;
   for (size_t i = 0; i < recording.trace.devices.size(); ++i) {
-    const DeviceView view(recording, i);
+    const DeviceView view(recording.trace, recording.report, i);
     DeviceTimeline(view, sink, last_id).draw();
   }
 }

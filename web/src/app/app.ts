@@ -1,7 +1,10 @@
 // What views of a recording share: the model of the chosen device, the state, and what is computed from both.
 import { Axis } from "../data/axis";
-import type { Totals } from "../data/detail";
+import { Space } from "../charts/space";
+import type { Detail, Totals } from "../data/detail";
+import type { BlockSource } from "../data/blocks";
 import type { DeviceModel, Recording } from "../data/model";
+import type { Head } from "../data/page";
 import { type SegmentView, viewSegments } from "../data/segments";
 import { t } from "../texts";
 import { Store } from "./store";
@@ -13,14 +16,21 @@ export interface Held {
   count: number;
 }
 
+/** Size classes may be hundreds; where a recording says nothing about the code, their ranges are shown first. */
+function defaultDimension(model: DeviceModel): number {
+  const { dimensions } = model.head;
+  return dimensions[0].id === "size" ? Math.max(0, dimensions.findIndex(({ id }) => id === "size_range")) : 0;
+}
+
 const DIMENSION_NAMES: Record<string, string> = {
-  user_frame: "line of code",
-  category: "category",
-  scope: "scope",
-  size: "size",
-  stream: "stream",
-  pool: "pool",
-  step: "step of allocation",
+  user_frame: t("line of code"),
+  category: t("category"),
+  scope: t("scope"),
+  size: t("size"),
+  size_range: t("power of two"),
+  stream: t("stream"),
+  pool: t("pool"),
+  step: t("step of allocation"),
 };
 
 export class App {
@@ -28,21 +38,27 @@ export class App {
   private axes: { key: string; axis: Axis } | null = null;
   private held: { key: string; held: Held[] } | null = null;
   private map: { key: string; views: SegmentView[] } | null = null;
+  private spaces: { detail: Detail; space: Space } | null = null;
+  private sums: { key: string; totals: Totals } | null = null;
   private lives: { key: string; live: number[] } | null = null;
 
   constructor(
-    readonly recording: Recording,
+    readonly head: Head,
+    readonly source: BlockSource,
+    readonly recordings: Recording[],
     public model: DeviceModel,
   ) {
     this.store = new Store({
-      view: "overview",
+      view: "",
+      recording: recordings.length - 1,
       device: model.index,
-      dimension: 0,
+      dimension: defaultDimension(model),
       axis: "time",
       window: null,
-      position: (model.report?.peak.event ?? -1) + 1,
+      position: model.peak,
       range: null,
       highlight: null,
+      map: "moment",
       block: null,
       query: "",
       help: false,
@@ -50,11 +66,22 @@ export class App {
     });
   }
 
+  get defaultDimension(): number {
+    return defaultDimension(this.model);
+  }
+  get recording(): Recording {
+    return this.recordings[this.store.get().recording];
+  }
+
   axis(): Axis {
     const { axis, loaded } = this.store.get();
-    const key = `${this.model.index}/${axis}/${loaded}`;
+    const key = `${this.key()}/${axis}/${loaded}`;
     if (this.axes?.key !== key) this.axes = { key, axis: this.model.axis(axis) };
     return this.axes.axis;
+  }
+
+  private key(): string {
+    return `${this.store.get().recording}/${this.model.index}`;
   }
 
   dimensionName(dimension: number): string {
@@ -69,27 +96,39 @@ export class App {
   live(position: number): number[] {
     const { detail } = this.model;
     if (!detail) return [];
-    const key = `${this.model.index}/${position}`;
+    const key = `${this.key()}/${position}`;
     if (this.lives?.key !== key) this.lives = { key, live: detail.live(position) };
     return this.lives.live;
   }
 
   totals(position: number): Totals | null {
-    return this.model.detail?.totals(position, this.live(position)) ?? null;
+    const { detail } = this.model;
+    if (!detail) return null;
+    const key = `${this.key()}/${position}`;
+    if (this.sums?.key !== key) this.sums = { key, totals: detail.totals(position, this.live(position)) };
+    return this.sums.totals;
   }
 
   segments(position: number): SegmentView[] {
     const { detail } = this.model;
     if (!detail) return [];
-    const key = `${this.model.index}/${position}`;
+    const key = `${this.key()}/${position}`;
     if (this.map?.key !== key) this.map = { key, views: viewSegments(detail, position, this.live(position)) };
     return this.map.views;
   }
 
+  /** The addresses of the device over the whole recording. */
+  space(): Space | null {
+    const { detail } = this.model;
+    if (!detail) return null;
+    if (this.spaces?.detail !== detail) this.spaces = { detail, space: new Space(detail) };
+    return this.spaces.space;
+  }
+
   /** The groups that hold memory at a position, the largest first. Until blocks are loaded, those of the coarse timeline. */
   heldAt(position: number, dimension: number): Held[] {
-    const { detail, overview, index } = this.model;
-    const key = `${index}/${position}/${dimension}/${detail !== null}`;
+    const { detail, overview } = this.model;
+    const key = `${this.key()}/${position}/${dimension}/${detail !== null}`;
     if (this.held?.key === key) return this.held.held;
     const groups = new Map<number, Held>();
     const add = (group: number, requested: number, block: number, count: number) => {
@@ -111,13 +150,26 @@ export class App {
     return held;
   }
 
-  /** Another device of the recording. */
-  async switchTo(device: number): Promise<void> {
-    const model = await this.recording.device(device);
-    await this.recording.loadDetail(model);
+  /** Another device or recording of the page, without its blocks. */
+  async goTo(recording: number, device: number): Promise<void> {
+    const now = this.store.get();
+    if (recording === now.recording && device === now.device) return;
+    const model = await this.recordings[recording].device(device);
     this.model = model;
-    const position = (model.report?.peak.event ?? -1) + 1;
-    this.store.set({ device, dimension: 0, window: null, position, range: null, highlight: null, block: null, loaded: this.store.get().loaded + 1 });
+    const position = model.peak;
+    this.store.set({ recording, device, position, dimension: defaultDimension(model), window: null, range: null, highlight: null, block: null });
+  }
+
+  async switchTo(recording: number, device = this.recordings[recording].head.main_device): Promise<void> {
+    await this.goTo(recording, device);
+    await this.loadDetail();
+  }
+
+  /** Reads all blocks of the device. */
+  async loadDetail(): Promise<void> {
+    if (this.model.detail) return;
+    await this.recording.loadDetail(this.model);
+    this.store.set({ loaded: this.store.get().loaded + 1 });
   }
 
   choose(position: number): void {

@@ -6,12 +6,10 @@ import type { State } from "./store";
 const WASTE = new Set(["fragmentation", "releasable", "pending", "rounding", "streams", "mixed_lifetimes"]);
 
 export function evidenceOf(app: App, finding: Finding): Partial<State> | null {
-  const report = app.model.report;
-  if (!report) return null;
-  const peak = report.peak.event + 1;
+  const { report, peak } = app.model;
   const group = groupOf(app, finding);
   if (finding.kind === "oom") {
-    const position = (report.ooms[0]?.event ?? report.peak.event) + 1;
+    const position = report.ooms.length > 0 ? report.ooms[0].event + 1 : peak;
     return { view: "map", position, range: null };
   }
   if (finding.kind === "leak" || finding.kind === "growth") return growthEvidence(app, finding, group);
@@ -23,7 +21,7 @@ export function evidenceOf(app: App, finding: Finding): Partial<State> | null {
 /** The steps over which it grew. */
 function growthEvidence(app: App, finding: Finding, group: number | null): Partial<State> {
   const { steps } = app.model;
-  const growth = app.model.report?.growth.find((each: Growth) => mentions(finding, each.site));
+  const growth = app.model.report.growth.find((each: Growth) => mentions(finding, each.site));
   const first = steps[growth?.since_step ?? 0];
   const last = steps[steps.length - 1];
   const range: [number, number] | null = first && last ? [first.first_event, last.first_event + last.event_count] : null;

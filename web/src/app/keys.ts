@@ -1,4 +1,5 @@
 // The keyboard: the same keys in every view. The list is shown by "?".
+import { t } from "../texts";
 import { zoomed } from "../ui/pointer";
 import type { App } from "./app";
 
@@ -24,25 +25,25 @@ function zoom(app: App, factor: number): void {
 }
 
 export const KEYS: Key[] = [
-  { keys: ["w", "+", "="], shown: "W +", about: "zoom in", act: (app) => zoom(app, 0.7) },
-  { keys: ["s", "-"], shown: "S −", about: "zoom out", act: (app) => zoom(app, 1 / 0.7) },
-  { keys: ["a"], shown: "A", about: "move left", act: (app) => pan(app, -0.15) },
-  { keys: ["d"], shown: "D", about: "move right", act: (app) => pan(app, 0.15) },
-  { keys: ["ArrowLeft"], shown: "←", about: "previous event", act: (app) => app.choose(app.store.get().position - 1) },
-  { keys: ["ArrowRight"], shown: "→", about: "next event", act: (app) => app.choose(app.store.get().position + 1) },
-  { keys: ["["], shown: "[", about: "peak of the previous step", act: (app) => app.moveBySteps(-1) },
-  { keys: ["]"], shown: "]", about: "peak of the next step", act: (app) => app.moveBySteps(1) },
-  { keys: ["p"], shown: "P", about: "the peak", act: (app) => app.choose((app.model.report?.peak.event ?? -1) + 1) },
-  { keys: ["z"], shown: "Z", about: "zoom to the step", act: (app) => app.zoomToStep(app.store.get().position) },
-  { keys: ["0"], shown: "0", about: "the whole recording", act: (app) => app.setWindow(null) },
+  { keys: ["w", "+", "="], shown: "W +", about: t("zoom in"), act: (app) => zoom(app, 0.7) },
+  { keys: ["s", "-"], shown: "S −", about: t("zoom out"), act: (app) => zoom(app, 1 / 0.7) },
+  { keys: ["a"], shown: "A", about: t("move left"), act: (app) => pan(app, -0.15) },
+  { keys: ["d"], shown: "D", about: t("move right"), act: (app) => pan(app, 0.15) },
+  { keys: ["ArrowLeft"], shown: "←", about: t("previous event"), act: (app) => app.choose(app.store.get().position - 1) },
+  { keys: ["ArrowRight"], shown: "→", about: t("next event"), act: (app) => app.choose(app.store.get().position + 1) },
+  { keys: ["["], shown: "[", about: t("peak of the previous step"), act: (app) => app.moveBySteps(-1) },
+  { keys: ["]"], shown: "]", about: t("peak of the next step"), act: (app) => app.moveBySteps(1) },
+  { keys: ["p"], shown: "P", about: t("the peak"), act: (app) => app.choose(app.model.peak) },
+  { keys: ["z"], shown: "Z", about: t("zoom to the step"), act: (app) => app.zoomToStep(app.store.get().position) },
+  { keys: ["0"], shown: "0", about: t("the whole recording"), act: (app) => app.setWindow(null) },
   {
     keys: ["e"],
     shown: "E",
-    about: "axis: time or events",
+    about: t("axis: time or events"),
     act: (app) => app.store.set({ axis: app.store.get().axis === "time" ? "event" : "time", window: null }),
   },
-  { keys: ["Escape"], shown: "Esc", about: "clear the selection", act: (app) => app.store.set({ range: null, highlight: null, block: null, help: false }) },
-  { keys: ["?"], shown: "?", about: "this list", act: (app) => app.store.set({ help: !app.store.get().help }) },
+  { keys: ["Escape"], shown: "Esc", about: t("clear the selection"), act: (app) => app.store.set({ range: null, highlight: null, block: null, help: false }) },
+  { keys: ["?"], shown: "?", about: t("this list"), act: (app) => app.store.set({ help: !app.store.get().help }) },
 ];
 
 export function attachKeys(app: App, views: string[]): void {

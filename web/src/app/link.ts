@@ -6,10 +6,11 @@ import type { State } from "./store";
 export function toLink(app: App): string {
   const state = app.store.get();
   const parts = new URLSearchParams();
-  parts.set("view", state.view);
+  if (state.view) parts.set("view", state.view);
+  if (app.recordings.length > 1) parts.set("recording", String(state.recording));
   if (app.recording.head.devices.length > 1) parts.set("device", String(state.device));
   parts.set("t", `event:${state.position - 1}`);
-  if (state.dimension > 0) parts.set("by", app.model.head.dimensions[state.dimension].id);
+  if (state.dimension !== app.defaultDimension) parts.set("by", app.model.head.dimensions[state.dimension].id);
   if (state.axis === "event") parts.set("axis", "event");
   if (state.window) {
     parts.set("from", String(Math.round(state.window[0])));
@@ -17,12 +18,24 @@ export function toLink(app: App): string {
   }
   if (state.range) parts.set("range", `${state.range[0] - 1}-${state.range[1] - 1}`);
   if (state.highlight !== null) parts.set("group", String(state.highlight));
+  if (state.map === "time") parts.set("map", "time");
   if (state.block !== null) parts.set("block", String(state.block));
   if (state.query) parts.set("q", state.query);
   return `#${parts.toString().replaceAll("%3A", ":")}`;
 }
 
-/** The parts of a state that a link names. */
+/** The recording and the device that a link names, if the page has them. */
+export function placeOf(app: App, hash: string): { recording: number; device: number } | null {
+  const parts = new URLSearchParams(hash.replace(/^#/, ""));
+  const { recording: now } = app.store.get();
+  const recording = Number(parts.get("recording") ?? now);
+  const devices = app.recordings[recording]?.head.devices;
+  if (!devices) return null;
+  const device = Number(parts.get("device") ?? app.recordings[recording].head.main_device);
+  return devices[device] ? { recording, device } : null;
+}
+
+/** The parts of a state that a link names, besides these. */
 export function fromLink(app: App, hash: string): Partial<State> {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const state: Partial<State> = {};
@@ -43,6 +56,7 @@ export function fromLink(app: App, hash: string): Partial<State> {
   if (range) state.range = [Number(range[1]) + 1, Number(range[2]) + 1];
   const group = number("group");
   if (group !== null && group >= 0 && group < app.groups(state.dimension ?? 0).length) state.highlight = group;
+  if (parts.get("map") === "time") state.map = "time";
   const block = number("block");
   if (block !== null && block >= 0 && block < app.model.head.lifetimes) state.block = block;
   state.query = parts.get("q") ?? "";
@@ -55,7 +69,7 @@ function positionOf(app: App, text: string | null): number | null {
   const limited = (position: number) => Math.max(0, Math.min(app.model.positions - 1, position));
   const event = /^event:(-?\d+)$/.exec(text);
   if (event) return limited(Number(event[1]) + 1);
-  if (text === "peak") return limited((app.model.report?.peak.event ?? -1) + 1);
+  if (text === "peak") return limited(app.model.peak);
   const step = /^step:(\d+)$/.exec(text);
   if (step && app.model.steps[Number(step[1])]) return limited(app.model.steps[Number(step[1])].peak_event + 1);
   const time = /^(\d+(?:\.\d+)?)(ms|s)$/.exec(text);

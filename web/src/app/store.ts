@@ -4,13 +4,15 @@ import type { AxisMode } from "../data/axis";
 
 export interface State {
   view: string;
-  device: number;
+  recording: number; // of the page's recordings
+  device: number; // of its devices
   dimension: number; // of the device's dimensions
   axis: AxisMode;
   window: [number, number] | null; // on the axis; null: everything
   position: number; // the chosen moment
   range: [number, number] | null; // positions, for growth
   highlight: number | null; // a group of the dimension
+  map: "moment" | "time"; // what the memory map shows
   block: number | null; // the chosen one
   query: string;
   help: boolean;

@@ -3,6 +3,7 @@
 import type { Detail } from "../data/detail";
 import type { SegmentView } from "../data/segments";
 import { bytes } from "../format";
+import { t } from "../texts";
 import { FONT, type Pen } from "./canvas";
 import { colourOf, type Theme } from "./palette";
 
@@ -96,7 +97,7 @@ export function drawMap(pen: Pen, layout: MapLayout, state: MapState, theme: The
   if (chosen !== null) outline(context, layout, state, chosen, height, theme);
   context.fillStyle = theme.muted;
   context.textAlign = "left";
-  context.fillText(`${bytes(layout.bytesPerRow)} a row`, layout.left, 13);
+  context.fillText(t("{0} a row", bytes(layout.bytesPerRow)), layout.left, 13);
 }
 
 /** Segments begin at a mark. */

@@ -51,3 +51,10 @@ export function theme(): Theme {
 export function colourOf(group: number, of: Theme): string {
   return group < SHOWN_GROUPS ? of.groups[group] : of.rest;
 }
+
+/** A colour on another, with this share of it. Both as #rrggbb. */
+export function blended(colour: string, on: string, share: number): string {
+  const part = (text: string, at: number) => Number.parseInt(text.slice(at, at + 2), 16);
+  const mixed = [1, 3, 5].map((at) => Math.round(part(colour, at) * share + part(on, at) * (1 - share)));
+  return `rgb(${mixed.join(" ")})`;
+}

@@ -3,8 +3,9 @@
 import type { Axis } from "../data/axis";
 import type { DeviceModel } from "../data/model";
 import { bytes, count, moment } from "../format";
+import { t } from "../texts";
 import { fitText, FONT, haloText, type Pen } from "./canvas";
-import type { Theme } from "./palette";
+import { blended, type Theme } from "./palette";
 import { boundaries, sample, type Samples } from "./samples";
 import { byteStep, niceStep, ticks } from "./ticks";
 
@@ -28,6 +29,7 @@ export interface Layout {
   bottom: number;
   maxBytes: number;
   samples: Samples;
+  hasSteps: boolean; // so few positions that each is seen
   isComplete: boolean;
 }
 
@@ -51,7 +53,7 @@ export function layOut(state: TimelineState, width: number, height: number): Lay
   const samples = sample(found.bins, positions);
   let most = 1;
   for (let i = 0; i < samples.count; ++i) most = Math.max(most, samples.reserved[i], samples.peak[i]);
-  const scopeRows = Math.min(MAX_SCOPE_ROWS, model.scopes.reduce((rows, scope) => Math.max(rows, scope.depth + 1), 0));
+  const scopeRows = Math.min(MAX_SCOPE_ROWS, model.scopeRows);
   const stepsTop = 4;
   const scopesTop = stepsTop + (model.steps.length > 0 ? BAND + 2 : 0);
   return {
@@ -64,6 +66,7 @@ export function layOut(state: TimelineState, width: number, height: number): Lay
     bottom: height - 22,
     maxBytes: most * 1.06,
     samples,
+    hasSteps: positions[columns] - positions[0] < 2 * columns,
     isComplete: found.isComplete,
   };
 }
@@ -104,22 +107,30 @@ function drawByteLabels({ context }: Pen, layout: Layout, theme: Theme): void {
     if (tick > 0) haloText(context, bytes(tick), layout.left + 4, yOf(layout, tick) - 7, theme.surface);
 }
 
-/** The outline of values from column to column, as steps. */
-function trace(context: CanvasRenderingContext2D, layout: Layout, values: Float64Array, isBack: boolean): void {
+/** The upper edge of values from column to column: steps where they are seen as such, else a point for each column. */
+function trace(context: CanvasRenderingContext2D, layout: Layout, values: Float64Array): void {
   const { left } = layout;
-  if (!isBack) {
-    for (let i = 0; i < values.length; ++i) {
-      const y = yOf(layout, values[i]);
-      context.lineTo(left + i, y);
-      context.lineTo(left + i + 1, y);
-    }
-  } else {
-    for (let i = values.length - 1; i >= 0; --i) {
-      const y = yOf(layout, values[i]);
-      context.lineTo(left + i + 1, y);
-      context.lineTo(left + i, y);
-    }
+  let before = Number.NaN;
+  for (let i = 0; i < values.length; ++i) {
+    const value = values[i];
+    if (value === before) continue;
+    const y = yOf(layout, value);
+    if (i > 0 && layout.hasSteps) context.lineTo(left + i, yOf(layout, before));
+    else if (i > 0 && values[i - 1] === values[i - 2]) context.lineTo(left + i, yOf(layout, before));
+    context.lineTo(left + i, y);
+    before = value;
   }
+  context.lineTo(left + values.length, yOf(layout, before));
+}
+
+function fillBelow(context: CanvasRenderingContext2D, layout: Layout, values: Float64Array, colour: string): void {
+  context.fillStyle = colour;
+  context.beginPath();
+  context.moveTo(layout.left, layout.bottom);
+  trace(context, layout, values);
+  context.lineTo(layout.left + values.length, layout.bottom);
+  context.closePath();
+  context.fill();
 }
 
 /** The upper edge of each group, from the largest group at the bottom up to the sum of all. */
@@ -136,36 +147,28 @@ export function edges(samples: Samples): Float64Array[] {
   return found;
 }
 
+/** From the sum of all groups down to the first one, each over the one above it. */
 function drawStack({ context }: Pen, state: TimelineState, layout: Layout, theme: Theme): void {
-  const { samples } = layout;
-  const tops = edges(samples);
-  let below: Float64Array = new Float64Array(samples.count);
-  tops.forEach((top, group) => {
+  const tops = edges(layout.samples);
+  for (let group = tops.length - 1; group >= 0; --group) {
     const isRest = group === tops.length - 1;
     const isFaded = state.highlight !== null && state.highlight !== group && !(isRest && state.highlight >= group);
-    context.fillStyle = isRest ? theme.rest : theme.groups[group];
-    context.globalAlpha = isFaded ? 0.22 : 1;
-    context.beginPath();
-    trace(context, layout, top, false);
-    trace(context, layout, below, true);
-    context.closePath();
-    context.fill();
-    below = top;
-  });
-  context.globalAlpha = 1;
+    const colour = isRest ? theme.rest : theme.groups[group];
+    fillBelow(context, layout, tops[group], isFaded ? blended(colour, theme.surface, 0.22) : colour);
+  }
   fadeUpToPeak(context, layout, theme);
 }
 
 /** Between the least and the most in a column, memory came and went: it is drawn lighter. */
 function fadeUpToPeak(context: CanvasRenderingContext2D, layout: Layout, theme: Theme): void {
-  const { samples } = layout;
+  const { samples, left } = layout;
   context.fillStyle = theme.surface;
   context.globalAlpha = 0.32;
-  context.beginPath();
-  trace(context, layout, samples.peak, false);
-  trace(context, layout, samples.low, true);
-  context.closePath();
-  context.fill();
+  for (let i = 0; i < samples.count; ++i) {
+    if (samples.low[i] >= samples.peak[i]) continue;
+    const y = yOf(layout, samples.peak[i]);
+    context.fillRect(left + i, y, 1, yOf(layout, samples.low[i]) - y);
+  }
   context.globalAlpha = 1;
 }
 
@@ -174,12 +177,12 @@ function drawLine(context: CanvasRenderingContext2D, layout: Layout, values: Flo
   context.lineWidth = width;
   context.lineJoin = "round";
   context.beginPath();
-  trace(context, layout, values, false);
+  trace(context, layout, values);
   context.stroke();
 }
 
 function drawLimit({ context }: Pen, state: TimelineState, layout: Layout, theme: Theme): void {
-  const limit = state.model.head.memory_bytes ?? state.model.report?.ooms[0]?.limit_bytes ?? null;
+  const limit = state.model.head.memory_bytes ?? state.model.report.ooms[0]?.limit_bytes ?? null;
   if (limit === null || limit > layout.maxBytes) return;
   const y = Math.round(yOf(layout, limit)) + 0.5;
   context.strokeStyle = theme.danger;
@@ -235,7 +238,7 @@ function drawBand({ context }: Pen, band: Band, layout: Layout, ink: string): vo
   const width = Math.max(right - left - 1, 0.6);
   context.fillStyle = band.colour;
   context.fillRect(left, band.y, width, band.height);
-  if (width < 24) return;
+  if (width < 18) return;
   context.fillStyle = ink;
   context.textAlign = "left";
   context.fillText(fitText(context, band.text, width - 8), left + 4, band.y + band.height / 2 + 0.5);
@@ -248,7 +251,7 @@ function drawSteps(pen: Pen, state: TimelineState, layout: Layout, theme: Theme)
     const to = xOf(layout, window, axis.of(step.first_event + step.event_count));
     if (to < layout.left || from > layout.right) continue;
     const shades = theme.isDark ? ["#2d3a49", "#25303c"] : ["#d9e4f0", "#e8eff7"];
-    drawBand(pen, { from, to, text: `step ${step.index}`, colour: shades[step.index % 2], y: layout.stepsTop, height: BAND }, layout, theme.ink);
+    drawBand(pen, { from, to, text: to - from < 46 ? String(step.index) : t("step {0}", step.index), colour: shades[step.index % 2], y: layout.stepsTop, height: BAND }, layout, theme.ink);
   }
 }
 
@@ -290,9 +293,8 @@ function drawMarks({ context }: Pen, state: TimelineState, layout: Layout, theme
     context.textAlign = x > layout.right - 60 ? "right" : "left";
     haloText(context, text, x + (context.textAlign === "right" ? -8 : 8), layout.top - 5, theme.surface);
   };
-  if (!model.report) return;
-  mark(model.report.peak.event + 1, "peak", theme.ink);
-  for (const oom of model.report.ooms) mark(oom.event + 1, "out of memory", theme.danger);
+  mark(model.peak, t("peak"), theme.ink);
+  for (const oom of model.report.ooms) mark(oom.event + 1, t("out of memory"), theme.danger);
 }
 
 function drawRange({ context }: Pen, state: TimelineState, layout: Layout, theme: Theme): void {

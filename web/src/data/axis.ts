@@ -2,7 +2,12 @@
 
 export type AxisMode = "time" | "event";
 
+// Searches look at every 1024th time first, and then at those in between, which are close to each other in memory.
+const STRIDE = 1024;
+
 export class Axis {
+  private readonly strides: Float64Array;
+
   constructor(
     readonly mode: AxisMode,
     // Times of positions, every `size` of them.
@@ -10,7 +15,9 @@ export class Axis {
     private readonly size: number,
     private readonly positions: number,
     readonly endNs: number,
-  ) {}
+  ) {
+    this.strides = Float64Array.from({ length: Math.ceil(times.length / STRIDE) }, (_, i) => times[i * STRIDE]);
+  }
 
   get begin(): number {
     return 0;
@@ -29,14 +36,9 @@ export class Axis {
 
   /** The last position not later than a time. */
   atTime(ns: number): number {
-    let low = 0;
-    let high = this.times.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.times[middle] <= ns) low = middle + 1;
-      else high = middle;
-    }
-    const index = Math.max(0, low - 1);
+    const stride = Math.max(0, firstAfter(this.strides, ns, 0, this.strides.length) - 1);
+    const after = firstAfter(this.times, ns, stride * STRIDE, Math.min((stride + 1) * STRIDE, this.times.length));
+    const index = Math.max(0, after - 1);
     if (this.size === 1) return Math.min(index, this.positions - 1);
     const begin = this.times[index];
     const end = index + 1 < this.times.length ? this.times[index + 1] : this.endNs;
@@ -51,4 +53,14 @@ export class Axis {
     if (this.mode === "time") return this.atTime(value);
     return Math.min(this.positions - 1, Math.max(0, Math.round(value)));
   }
+}
+
+/** The first index in [low, high) whose value is greater; `high` if there is none. */
+function firstAfter(rising: Float64Array, value: number, low: number, high: number): number {
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (rising[middle] <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

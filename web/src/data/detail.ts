@@ -21,9 +21,9 @@ export class Detail {
   readonly kinds: Kinds;
   readonly positions: number;
   readonly segments: SegmentChange[];
-  // By position: the block that changes with the event before it, plus one, negative if it ends; 0 for none.
-  private readonly change: Int32Array;
-  private readonly moreChanges = new Map<number, number[]>();
+  // By position: the block that changes with the event before it, plus one, negative if it ends; 0 for none. A few positions have more.
+  readonly change: Int32Array;
+  readonly moreChanges = new Map<number, number[]>();
   // By 1024 blocks: the last end, so that moments need not look at blocks that are all gone.
   private readonly lastEnd: Int32Array;
 
@@ -71,15 +71,6 @@ export class Detail {
     for (let i = 0; i < this.count; ++i) if (this.end[i] !== NEVER) add(this.end[i], -i - 1);
   }
 
-  /** Calls change(block, isAdded) for the blocks that begin or end with the event before `position`. */
-  forChanges(position: number, change: (block: number, isAdded: boolean) => void): void {
-    const first = this.change[position];
-    if (first === 0) return;
-    change(Math.abs(first) - 1, first > 0);
-    if (this.moreChanges.size === 0) return;
-    for (const more of this.moreChanges.get(position) ?? []) change(Math.abs(more) - 1, more > 0);
-  }
-
   requestedBytes(block: number): number {
     return this.kinds.requested[this.kind[block]];
   }
@@ -101,6 +92,20 @@ export class Detail {
       for (let i = first; i < last && this.begin[i] <= position; ++i) if (this.end[i] > position) found.push(i);
     }
     return found;
+  }
+
+  /** The blocks that are active anywhere in [from, to]. */
+  overlapping(from: number, to: number): Int32Array {
+    const found = new Int32Array(this.count);
+    let count = 0;
+    for (let chunk = 0; chunk < this.lastEnd.length; ++chunk) {
+      const first = chunk << 10;
+      if (this.begin[first] > to) break;
+      if (this.lastEnd[chunk] <= from) continue;
+      const last = Math.min(first + 1024, this.count);
+      for (let i = first; i < last && this.begin[i] <= to; ++i) if (this.end[i] > from) found[count++] = i;
+    }
+    return found.subarray(0, count);
   }
 
   totals(position: number, live: number[] = this.live(position)): Totals {

@@ -4,8 +4,9 @@ import type { Detail } from "./detail";
 import type { Bins, Overview } from "./overview";
 import { SHOWN_GROUPS } from "./overview";
 
-const TILE_BINS = 1024;
-const MAX_TILES = 400;
+// A tile of the largest bins takes some milliseconds: the walk through a quarter of a million events.
+const TILE_BINS = 256;
+const MAX_TILES = 1600;
 
 /** Where a walk through the events can begin: the state at the start of each coarse bin. */
 interface Marks {
@@ -137,18 +138,25 @@ class Walk {
   reserved = 0;
   readonly groups: number[];
   private nextSegment = 0;
+  private nextSegmentAt = 0; // its position
+  private readonly kind: Int32Array;
+  private readonly requested: Float64Array;
+  private readonly groupOf: Float64Array; // by kind
 
   constructor(
     private readonly detail: Detail,
-    private readonly dimension: number,
+    dimension: number,
     shown: number,
   ) {
     this.groups = new Array<number>(shown).fill(0);
+    this.kind = detail.kind;
+    this.requested = detail.kinds.requested;
+    this.groupOf = detail.kinds.groups[dimension];
   }
 
   static fromStart(detail: Detail, dimension: number, shown: number): Walk {
     const walk = new Walk(detail, dimension, shown);
-    for (let i = 0; i < detail.count && detail.begin[i] === 0; ++i) walk.apply(i, 1);
+    for (let i = 0; i < detail.count && detail.begin[i] === 0; ++i) walk.apply(i + 1);
     walk.passSegments(0);
     return walk;
   }
@@ -164,17 +172,24 @@ class Walk {
       else high = middle;
     }
     this.nextSegment = low;
+    this.nextSegmentAt = segments[low]?.position ?? Number.POSITIVE_INFINITY;
   }
 
   step(position: number): void {
-    this.detail.forChanges(position, (block, isAdded) => this.apply(block, isAdded ? 1 : -1));
-    this.passSegments(position);
+    const change = this.detail.change[position];
+    if (change !== 0) {
+      this.apply(change);
+      const { moreChanges } = this.detail;
+      if (moreChanges.size > 0) moreChanges.get(position)?.forEach((more) => this.apply(more));
+    }
+    if (position >= this.nextSegmentAt) this.passSegments(position);
   }
 
-  private apply(block: number, sign: number): void {
-    const bytes = sign * this.detail.requestedBytes(block);
+  private apply(change: number): void {
+    const kind = this.kind[change > 0 ? change - 1 : -change - 1];
+    const bytes = change > 0 ? this.requested[kind] : -this.requested[kind];
     this.total += bytes;
-    const group = this.detail.group(block, this.dimension);
+    const group = this.groupOf[kind];
     if (group < this.groups.length) this.groups[group] += bytes;
   }
 
@@ -184,6 +199,7 @@ class Walk {
       const change = segments[this.nextSegment];
       this.reserved += change.isAdded ? change.bytes : -change.bytes;
     }
+    this.nextSegmentAt = segments[this.nextSegment]?.position ?? Number.POSITIVE_INFINITY;
   }
 }
 

@@ -5,7 +5,7 @@ import { Columns, plainAll, rising, signed, wandering } from "./columns";
 import { Detail } from "./detail";
 import { Levels } from "./levels";
 import { type Overview, readOverview } from "./overview";
-import type { DeviceHead, DeviceReport, Frame, Head, Report, Step } from "./page";
+import type { DeviceHead, DeviceReport, Frame, RecordingHead, Replays, Report, Step } from "./page";
 
 export interface Scope {
   name: string;
@@ -53,7 +53,8 @@ export class Texts {
 export class DeviceModel {
   readonly levels: Levels;
   detail: Detail | null = null;
-  scopes: Scope[] = [];
+  scopes: Scope[] = []; // by begin
+  scopeRows = 0; // how deep they nest
   private times: Float64Array;
   private timeSize: number;
 
@@ -61,7 +62,7 @@ export class DeviceModel {
     readonly index: number,
     readonly head: DeviceHead,
     readonly overview: Overview,
-    readonly report: DeviceReport | null,
+    readonly report: DeviceReport,
   ) {
     this.levels = new Levels(
       overview,
@@ -74,13 +75,17 @@ export class DeviceModel {
   get positions(): number {
     return this.head.events + 1;
   }
+  /** Where most was requested. */
+  get peak(): number {
+    return this.report.peak.event + 1;
+  }
   get steps(): Step[] {
-    return this.report?.steps.items ?? [];
+    return this.report.steps.items;
   }
 
   axis(mode: AxisMode): Axis {
     const real = this.head.clock === "time";
-    const end = this.report?.duration_ns ?? this.times[this.times.length - 1];
+    const end = this.report.duration_ns;
     return new Axis(real ? mode : "event", this.times, this.timeSize, this.positions, real ? end : this.positions - 1);
   }
 
@@ -99,9 +104,9 @@ export class DeviceModel {
     return found;
   }
 
-  async load(source: BlockSource, texts: Texts): Promise<void> {
-    const prefix = `device${this.index}`;
+  async load(source: BlockSource, prefix: string, texts: Texts): Promise<void> {
     this.scopes = readScopes(await source.bytes(`${prefix}.scopes`), texts.texts);
+    this.scopeRows = this.scopes.reduce((rows, scope) => Math.max(rows, scope.depth + 1), 0);
     const segments = await source.bytes(`${prefix}.segments`);
     const lifetimes = await source.bytes(`${prefix}.lifetimes`);
     const kinds = await source.bytes(`${prefix}.kinds`);
@@ -140,18 +145,18 @@ function readScopes(bytes: Uint8Array, texts: string[]): Scope[] {
 
 export class Recording {
   texts: Texts | null = null;
-  report: Report | null = null;
   private readonly models = new Map<number, DeviceModel>();
 
-  constructor(
-    readonly source: BlockSource,
-    readonly head: Head,
+  private constructor(
+    private readonly source: BlockSource,
+    private readonly prefix: string,
+    readonly head: RecordingHead,
+    readonly report: Report,
   ) {}
 
-  static async open(source: BlockSource): Promise<Recording> {
-    const recording = new Recording(source, await json<Head>(source, "head"));
-    recording.report = await json<Report>(source, "report");
-    return recording;
+  static async open(source: BlockSource, index: number, head: RecordingHead): Promise<Recording> {
+    const prefix = `r${index}.`;
+    return new Recording(source, prefix, head, await json<Report>(source, `${prefix}report`));
   }
 
   /** What the first picture of a device needs. */
@@ -159,17 +164,22 @@ export class Recording {
     let model = this.models.get(index);
     if (!model) {
       const head = this.head.devices[index];
-      const overview = readOverview(await this.source.bytes(`device${index}.overview`), head);
-      model = new DeviceModel(index, head, overview, this.report?.devices[index] ?? null);
+      const overview = readOverview(await this.source.bytes(`${this.prefix}device${index}.overview`), head);
+      model = new DeviceModel(index, head, overview, this.report.devices[index]);
       this.models.set(index, model);
     }
     return model;
   }
 
+  /** What other allocators would have reserved; null if no replays were made. */
+  replays(device: number): Promise<Replays | null> {
+    return json<Replays | null>(this.source, `${this.prefix}device${device}.replays`);
+  }
+
   /** The rest of it. */
   async loadDetail(model: DeviceModel): Promise<void> {
     if (model.detail) return;
-    this.texts ??= new Texts(await json<string[]>(this.source, "texts"), await this.source.bytes("stacks"));
-    await model.load(this.source, this.texts);
+    this.texts ??= new Texts(await json<string[]>(this.source, `${this.prefix}texts`), await this.source.bytes(`${this.prefix}stacks`));
+    await model.load(this.source, `${this.prefix}device${model.index}`, this.texts);
   }
 }

@@ -17,11 +17,18 @@ export interface DeviceHead {
   dimensions: Dimension[];
 }
 
-export interface Head {
-  schema: string;
+export interface RecordingHead {
   title: string;
   main_device: number;
   devices: DeviceHead[];
+}
+
+export interface Head {
+  schema: string;
+  kind: "report" | "diff" | "ranks";
+  title: string;
+  recordings: RecordingHead[];
+  documents: string[]; // further blocks of JSON: "diff", "ranks", "plan"
 }
 
 export interface Frame {
@@ -162,4 +169,77 @@ export interface Report {
   settings: Record<string, string>;
   notes: { text: string; count: number }[];
   devices: DeviceReport[];
+}
+
+/** What other allocators would have reserved (src/pages/replays.hpp). */
+export interface Replays {
+  capacity_bytes: number | null;
+  replays: {
+    allocator: string;
+    is_recorded: boolean;
+    basis: string;
+    completed: boolean;
+    peak_reserved_bytes: number;
+    retries: number;
+    driver_time_ns: number;
+    oom_time_ns: number | null;
+    times_ns: number[];
+    reserved_bytes: number[];
+  }[];
+}
+
+/** vram.diff/1 */
+export interface Diff {
+  a: string;
+  b: string;
+  devices: {
+    kind: string;
+    device: number;
+    growth_bytes: number;
+    sites: { kind: string; name: string; growth_bytes: number; a_bytes: number; b_bytes: number; a_count: number; b_count: number }[];
+  }[];
+}
+
+interface RankDifference {
+  name: string;
+  worst_bytes: number;
+  median_bytes: number;
+}
+
+/** vram.ranks/1 */
+export interface Ranks {
+  world_size: number | null;
+  ranks: {
+    rank: number;
+    host: string | null;
+    path: string;
+    peak_requested_bytes: number;
+    peak_reserved_bytes: number;
+    headroom_bytes: number | null;
+    step_count: number;
+    oom_count: number;
+  }[];
+  worst: {
+    rank: number;
+    by: string;
+    median_rank: number;
+    category: RankDifference | null;
+    site: RankDifference | null;
+    step: RankDifference | null;
+  } | null;
+  steps: { name: string; worst_rank: number; peak_bytes: (number | null)[] }[];
+}
+
+/** vram.plan_sweep/1 */
+export interface Sweep {
+  stages: string[];
+  plans: {
+    budget_bytes: number;
+    solver: string;
+    time_ns: number;
+    peak_bytes: number;
+    ideal_ns: number;
+    ideal_peak_bytes: number;
+    forward_runs: number[];
+  }[];
 }

@@ -72,7 +72,7 @@ export function FlameView({ app }: { app: App }) {
             ? t("Growth from {0} to {1}", momentTitle(app, state.range[0]), momentTitle(app, state.range[1]))
             : t("Live memory at {0}", momentTitle(app, state.position))}
         </span>
-        <button type="button" onClick={() => app.store.set({ range: null, position: (app.model.report?.peak.event ?? -1) + 1 })}>
+        <button type="button" onClick={() => app.store.set({ range: null, position: app.model.peak })}>
           {t("at the peak")}
         </button>
         <button type="button" onClick={() => app.store.set({ range: growthRange(app) })}>
@@ -106,7 +106,7 @@ export function SearchBox({ app }: { app: App }) {
 export function growthRange(app: App): [number, number] {
   const { steps, report } = app.model;
   const end = (index: number) => steps[index].first_event + steps[index].event_count;
-  const warmup = report?.steps.warmup ?? 0;
+  const warmup = report.steps.warmup;
   return steps.length >= warmup + 2 ? [end(warmup), end(steps.length - 1)] : [0, app.model.positions - 1];
 }
 

@@ -10,6 +10,7 @@ import { address, bytes, count } from "../format";
 import { t } from "../texts";
 import { Tooltip, type TooltipContent } from "../ui/tooltip";
 import { BlockDetails } from "./block";
+import { SpaceChart } from "./space";
 
 export function MapView({ app }: { app: App }) {
   const state = useStore(app.store);
@@ -49,10 +50,14 @@ export function MapView({ app }: { app: App }) {
   );
   return (
     <section class="map-view" aria-label={t("Memory map")}>
-      <div class="chart-box">
-        <Canvas label={t("Segments, blocks and holes at the chosen moment")} draw={draw} attach={attach} />
-        <Tooltip content={tip} />
-      </div>
+      {state.map === "time" ? (
+        <SpaceChart app={app} />
+      ) : (
+        <div class="chart-box">
+          <Canvas label={t("Segments, blocks and holes at the chosen moment")} draw={draw} attach={attach} />
+          <Tooltip content={tip} />
+        </div>
+      )}
       <aside class="side">
         <Player app={app} />
         {state.block !== null && detail ? <BlockDetails app={app} block={state.block} /> : <MapSummary app={app} views={views} />}
@@ -169,8 +174,12 @@ function Player({ app }: { app: App }) {
     frame = requestAnimationFrame(step);
     return () => cancelAnimationFrame(frame);
   }, [isPlaying]);
+  const { map } = app.store.get();
   return (
     <div class="player">
+      <button type="button" aria-pressed={map === "time"} onClick={() => app.store.set({ map: map === "time" ? "moment" : "time" })}>
+        {map === "time" ? t("at the moment") : t("over time")}
+      </button>
       <button type="button" aria-pressed={isPlaying} onClick={() => setPlaying(!isPlaying)}>
         {isPlaying ? `❚❚ ${t("stop")}` : `▶ ${t("play")}`}
       </button>

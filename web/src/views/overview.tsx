@@ -1,4 +1,5 @@
 // The overview: what the recording is, its peak, the findings by bytes, and who held memory at the peak.
+import { useState } from "preact/hooks";
 import type { App } from "../app/app";
 import { evidenceOf } from "../app/evidence";
 import type { DeviceReport, Finding } from "../data/page";
@@ -6,8 +7,7 @@ import { bytes, count, duration, percent } from "../format";
 import { t } from "../texts";
 
 export function Overview({ app }: { app: App }) {
-  const report = app.model.report;
-  if (!report) return null;
+  const { report } = app.model;
   return (
     <section class="overview" aria-label={t("Overview")}>
       <Figures report={report} />
@@ -17,7 +17,7 @@ export function Overview({ app }: { app: App }) {
           {report.findings.length === 0 && <p class="calm">{t("Nothing to report.")}</p>}
           <ol class="findings">
             {report.findings.map((finding, index) => (
-              <FindingRow key={index} app={app} finding={finding} most={report.findings[0].bytes} />
+              <FindingRow key={index} app={app} finding={finding} most={report.findings[0].bytes} isFirst={index === 0} />
             ))}
           </ol>
         </div>
@@ -62,17 +62,21 @@ function reservedUse(report: DeviceReport): number {
   return report.peak.reserved_bytes - unused;
 }
 
-function FindingRow({ app, finding, most }: { app: App; finding: Finding; most: number }) {
+function FindingRow({ app, finding, most, isFirst }: { app: App; finding: Finding; most: number; isFirst: boolean }) {
   const evidence = evidenceOf(app, finding);
+  const [isOpen, setOpen] = useState(isFirst);
   return (
-    <li class={`finding is-${finding.kind}`}>
-      <button type="button" disabled={!evidence} onClick={() => evidence && app.store.set(evidence)}>
+    <li class={`finding is-${finding.kind} ${isOpen ? "is-open" : ""}`}>
+      <button type="button" class="finding-main" disabled={!evidence} onClick={() => evidence && app.store.set(evidence)}>
         <span class="finding-bytes">{bytes(finding.bytes)}</span>
-        <span class="finding-bar" style={{ width: `${most > 0 ? (finding.bytes / most) * 100 : 0}%` }} />
         <bdi class="finding-title">{finding.title}</bdi>
         <bdi class="finding-detail">{finding.detail}</bdi>
         {finding.advice && <bdi class="finding-advice">{finding.advice}</bdi>}
       </button>
+      <button type="button" class="finding-more" aria-expanded={isOpen} aria-label={t("All of the finding")} onClick={() => setOpen(!isOpen)}>
+        {isOpen ? "−" : "+"}
+      </button>
+      <span class="finding-bar" style={{ width: `${most > 0 ? (finding.bytes / most) * 100 : 0}%` }} />
     </li>
   );
 }
@@ -104,7 +108,6 @@ function Holders({ app, report }: { app: App; report: DeviceReport }) {
 
 function Facts({ app, report }: { app: App; report: DeviceReport }) {
   const of = app.recording.report;
-  if (!of) return null;
   const facts: [string, string][] = [
     [t("recording"), `${of.format}, ${bytes(of.file_bytes)}`],
     [t("confidence"), report.confidence.phrase],

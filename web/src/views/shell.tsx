@@ -7,9 +7,12 @@ import { KEYS } from "../app/keys";
 import { useStore } from "../app/store";
 import { bytes, count } from "../format";
 import { currentLanguage, setLanguage, t } from "../texts";
+import { CompareView } from "./compare";
 import { FlameView } from "./flame";
 import { MapView } from "./map";
 import { Overview } from "./overview";
+import { PlanView } from "./plan";
+import { ReplaysView } from "./replays";
 import { Strip } from "./strip";
 import { TableView } from "./table";
 import { momentTitle, TimelineView } from "./timeline";
@@ -20,13 +23,24 @@ interface View {
   show(app: App): ComponentChildren;
 }
 
-export const VIEWS: View[] = [
-  { id: "overview", name: "Overview", show: (app) => <Overview app={app} /> },
-  { id: "timeline", name: "Timeline", show: (app) => <TimelineView app={app} /> },
-  { id: "map", name: "Memory map", show: (app) => <MapView app={app} /> },
-  { id: "flame", name: "Flame graph", show: (app) => <FlameView app={app} /> },
-  { id: "table", name: "Allocations", show: (app) => <TableView app={app} /> },
+// Names are translated when they are shown: here t() only marks them.
+const VIEWS: View[] = [
+  { id: "overview", name: t("Overview"), show: (app) => <Overview app={app} /> },
+  { id: "timeline", name: t("Timeline"), show: (app) => <TimelineView app={app} /> },
+  { id: "map", name: t("Memory map"), show: (app) => <MapView app={app} /> },
+  { id: "flame", name: t("Flame graph"), show: (app) => <FlameView app={app} /> },
+  { id: "table", name: t("Allocations"), show: (app) => <TableView app={app} /> },
+  { id: "replays", name: t("What if"), show: (app) => <ReplaysView app={app} /> },
 ];
+const COMPARE: View = { id: "compare", name: t("Compare"), show: (app) => <CompareView app={app} /> };
+
+const PLAN: View = { id: "plan", name: t("Plan"), show: (app) => <PlanView app={app} /> };
+
+/** The views that a page has; what compares recordings comes first. */
+export function viewsOf(app: App): View[] {
+  const views = app.recordings.length > 1 ? [COMPARE, ...VIEWS] : VIEWS;
+  return app.head.documents.includes("plan") ? [...views, PLAN] : views;
+}
 
 export function Shell({ app }: { app: App }) {
   const state = useStore(app.store);
@@ -37,17 +51,18 @@ export function Shell({ app }: { app: App }) {
     query.addEventListener("change", listener);
     return () => query.removeEventListener("change", listener);
   }, []);
-  const view = VIEWS.find(({ id }) => id === state.view) ?? VIEWS[0];
+  const views = viewsOf(app);
+  const view = views.find(({ id }) => id === state.view) ?? views[0];
   return (
     <>
       <header>
         <h1>
           <span class="brand">vram</span>
-          <bdi class="title">{app.recording.head.title}</bdi>
-          <Devices app={app} />
+          <bdi class="title">{app.head.title}</bdi>
+          <Places app={app} />
         </h1>
         <nav aria-label={t("Views")}>
-          {VIEWS.map(({ id, name }, index) => (
+          {views.map(({ id, name }, index) => (
             <button
               key={id}
               type="button"
@@ -69,17 +84,39 @@ export function Shell({ app }: { app: App }) {
   );
 }
 
-function Devices({ app }: { app: App }) {
+/** The recording and the device that the views show, if there are several. */
+function Places({ app }: { app: App }) {
+  const { recording } = app.store.get();
   const devices = app.recording.head.devices;
-  if (devices.length < 2) return <span class="device">{devices[0].name}</span>;
+  const { recordings } = app.head;
   return (
-    <select class="device" aria-label={t("Device")} value={app.model.index} onChange={(event) => void app.switchTo(Number(event.currentTarget.value))}>
-      {devices.map((device, index) => (
-        <option key={index} value={index}>
-          {device.name}
-        </option>
-      ))}
-    </select>
+    <>
+      {recordings.length > 1 && (
+        <select class="device" aria-label={t("Recording")} value={recording} onChange={(event) => void app.switchTo(Number(event.currentTarget.value))}>
+          {recordings.map(({ title }, index) => (
+            <option key={index} value={index}>
+              {title.slice(0, 60)}
+            </option>
+          ))}
+        </select>
+      )}
+      {devices.length < 2 ? (
+        <span class="device">{devices[0].name}</span>
+      ) : (
+        <select
+          class="device"
+          aria-label={t("Device")}
+          value={app.model.index}
+          onChange={(event) => void app.switchTo(recording, Number(event.currentTarget.value))}
+        >
+          {devices.map((device, index) => (
+            <option key={index} value={index}>
+              {device.name}
+            </option>
+          ))}
+        </select>
+      )}
+    </>
   );
 }
 

@@ -10,12 +10,14 @@ import { t } from "../texts";
 
 const LEFT = 12;
 
-function drawStrip({ context, width, height }: Pen, app: App): void {
+/** The curves, which change with the recording and the size only. */
+function drawCurves({ context, width, height }: Pen, app: App): void {
   const axis = app.axis();
   const colours = theme();
   const columns = Math.max(1, Math.floor(width - 2 * LEFT));
   const samples = sample([app.model.levels.coarse(0)], boundaries(axis, [axis.begin, axis.end], columns));
-  const most = Math.max(1, ...samples.reserved, ...samples.peak);
+  let most = 1;
+  for (let i = 0; i < samples.count; ++i) most = Math.max(most, samples.reserved[i], samples.peak[i]);
   const y = (value: number) => height - 3 - (value / most) * (height - 8);
   const fill = (values: Float64Array, colour: string) => {
     context.fillStyle = colour;
@@ -31,7 +33,26 @@ function drawStrip({ context, width, height }: Pen, app: App): void {
   fill(samples.reserved, colours.isDark ? "#2a323b" : "#e3e8ee");
   fill(samples.peak, colours.isDark ? "#4f6b8a" : "#9db7d4");
   fill(samples.low, colours.isDark ? "#6487ae" : "#7d9fc4");
-  drawPlace(context, app, axis, columns, height);
+}
+
+let curves: { key: string; picture: HTMLCanvasElement } | null = null;
+
+function drawStrip(pen: Pen, app: App): void {
+  const { context, width, height } = pen;
+  const { recording, device, axis, loaded } = app.store.get();
+  const ratio = window.devicePixelRatio || 1;
+  const key = [width, height, ratio, recording, device, axis, loaded, theme().isDark].join();
+  if (curves?.key !== key) {
+    const picture = document.createElement("canvas");
+    picture.width = Math.round(width * ratio);
+    picture.height = Math.round(height * ratio);
+    const hidden = picture.getContext("2d") as CanvasRenderingContext2D;
+    hidden.scale(ratio, ratio);
+    drawCurves({ context: hidden, width, height }, app);
+    curves = { key, picture };
+  }
+  context.drawImage(curves.picture, 0, 0, width, height);
+  drawPlace(context, app, app.axis(), Math.max(1, Math.floor(width - 2 * LEFT)), height);
 }
 
 function drawPlace(context: CanvasRenderingContext2D, app: App, axis: Axis, columns: number, height: number): void {
@@ -48,7 +69,7 @@ function drawPlace(context: CanvasRenderingContext2D, app: App, axis: Axis, colu
     context.strokeStyle = colours.accent;
     context.strokeRect(from + 0.5, 0.5, Math.max(1, to - from - 1), height - 1);
   }
-  for (const oom of app.model.report?.ooms ?? []) {
+  for (const oom of app.model.report.ooms) {
     context.fillStyle = colours.danger;
     context.fillRect(x(axis.of(oom.event + 1)) - 0.5, 0, 1.5, height);
   }
@@ -92,8 +113,8 @@ export function Strip({ app }: { app: App }) {
     [app],
   );
   return (
-    <div class="strip">
+    <section class="strip" aria-label={t("The whole recording")}>
       <Canvas label={t("The whole recording")} draw={(pen) => drawStrip(pen, app)} attach={attach} />
-    </div>
+    </section>
   );
 }

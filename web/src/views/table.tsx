@@ -15,16 +15,16 @@ const ROW = 24;
 const MAX_ROWS = 1_000_000;
 
 const SETS: [RowSet, string][] = [
-  ["live", "live at the moment"],
-  ["window", "allocated in the window"],
-  ["all", "all"],
+  ["live", t("live at the moment")],
+  ["window", t("allocated in the window")],
+  ["all", t("all")],
 ];
 const HEADS: [SortBy | null, string][] = [
-  ["bytes", "requested"],
-  [null, "where"],
-  ["begin", "allocated"],
-  ["life", "lived"],
-  ["address", "address"],
+  ["bytes", t("requested")],
+  [null, t("where")],
+  ["begin", t("allocated")],
+  ["life", t("lived")],
+  ["address", t("address")],
 ];
 
 export function TableView({ app }: { app: App }) {
@@ -58,21 +58,19 @@ export function TableView({ app }: { app: App }) {
             {rows && t("{0} blocks, {1}", count(rows.blocks.length), bytes(rows.bytes))}
           </span>
         </div>
-        <div class="row row-head" role="row">
-          {HEADS.map(([by, name]) => (
-            <button
-              key={name}
-              type="button"
-              disabled={!by}
-              aria-sort={by === order.by ? (order.isRising ? "ascending" : "descending") : undefined}
-              onClick={() => by && setOrder({ by, isRising: by === order.by ? !order.isRising : false })}
-            >
-              {t(name)}
-              {by === order.by && (order.isRising ? " ↑" : " ↓")}
-            </button>
-          ))}
+        <div class="table" role="table" aria-label={t("Allocations")} aria-rowcount={rows?.blocks.length}>
+          <div class="row row-head" role="row">
+            {HEADS.map(([by, name]) => (
+              <span key={name} role="columnheader" aria-sort={by === order.by ? (order.isRising ? "ascending" : "descending") : "none"}>
+                <button type="button" disabled={!by} onClick={() => by && setOrder({ by, isRising: by === order.by ? !order.isRising : false })}>
+                  {t(name)}
+                  {by === order.by && (order.isRising ? " ↑" : " ↓")}
+                </button>
+              </span>
+            ))}
+          </div>
+          {rows && <Body app={app} rows={rows} />}
         </div>
-        {rows && <Body app={app} rows={rows} />}
       </div>
       <aside class="side">
         {state.block !== null ? <BlockDetails app={app} block={state.block} /> : <p class="more">{t("Choose a block to see its stack.")}</p>}
@@ -126,8 +124,8 @@ function Body({ app, rows }: { app: App; rows: Rows }) {
   const shown: number[] = [];
   for (let i = first; i < last; ++i) shown.push(rows.blocks[i]);
   return (
-    <div class="rows" ref={box} onScroll={(event) => setTop(event.currentTarget.scrollTop)} tabIndex={0} role="table" aria-label={t("Allocations")} aria-rowcount={all}>
-      <div role="rowgroup" style={{ height: `${all * ROW}px`, paddingTop: `${first * ROW}px` }}>
+    <div class="rows" ref={box} onScroll={(event) => setTop(event.currentTarget.scrollTop)} tabIndex={0} role="rowgroup">
+      <div role="presentation" style={{ height: `${all * ROW}px`, paddingTop: `${first * ROW}px` }}>
         {shown.map((block) => (
           <Row key={block} app={app} block={block} />
         ))}

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
 
-const BINARY = process.env.VRAM_BINARY ?? new URL("../../../build/release/src/vram", import.meta.url).pathname;
+export const BINARY = process.env.VRAM_BINARY ?? new URL("../../../build/release/src/vram", import.meta.url).pathname;
 const DEMO = new URL("../../../demo/", import.meta.url).pathname;
 const FOLDER = mkdtempSync(join(tmpdir(), "vram-pages-"));
 

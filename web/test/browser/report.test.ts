@@ -1,12 +1,13 @@
+import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { DeviceReport, Moment, Report } from "../../src/data/page";
-import { figures, launch, open, pageOf, RECORDINGS, recording, vram } from "./page";
+import { BINARY, figures, launch, open, pageOf, RECORDINGS, recording, temporary, vram } from "./page";
 
 interface StateReport extends Moment {
-  breakdowns: Record<string, { name: string; requested_bytes: number }[]>;
+  breakdowns: { by: string; holders: { name: string; requested_bytes: number }[] }[];
 }
 interface WithMoment extends DeviceReport {
   at: StateReport;
@@ -43,11 +44,12 @@ describe.each(RECORDINGS)("%s", (name) => {
 
   test("shows at every moment the figures of --at, byte by byte", async () => {
     const { page } = await open(browser, pageOf(path), "#view=timeline");
-    const { events, peak } = reportOf(path);
+    const { events, peak, has_stacks } = reportOf(path);
+    const main = has_stacks ? "user_frame" : "size"; // by which the report lists holders
     for (const event of [0, Math.floor(events / 3), peak.event, events - 1]) {
-      await page.evaluate((at) => {
-        location.hash = `#view=timeline&t=event:${at}`;
-      }, event);
+      await page.evaluate((at: { event: number; by: string }) => {
+        location.hash = `#view=timeline&by=${at.by}&t=event:${at.event}`;
+      }, { event, by: main });
       await page.waitForTimeout(100);
       const { at } = reportOf(path, `event:${event}`);
       expect(await figures(page)).toEqual({
@@ -59,12 +61,16 @@ describe.each(RECORDINGS)("%s", (name) => {
       const groups = await page.$$eval(".legend li", (rows) =>
         rows.map((row) => ({ name: row.querySelector(".name")?.textContent ?? "", bytes: Number((row as HTMLElement).dataset.bytes) })),
       );
-      const holders = at.breakdowns.user_frame ?? at.breakdowns.size;
+      const holders = at.breakdowns.find(({ by }) => by === main)?.holders ?? [];
       const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : 1);
       expect(groups.sort(byName)).toEqual(holders.map((holder) => ({ name: holder.name, bytes: holder.requested_bytes })).sort(byName));
     }
     await page.close();
   });
+});
+
+describe("the leak", () => {
+  const path = recording(RECORDINGS[0]);
 
   test("has no serious violation of accessibility rules", async () => {
     for (const colorScheme of ["light", "dark"] as const) {
@@ -84,10 +90,6 @@ describe.each(RECORDINGS)("%s", (name) => {
       await page.close();
     }
   });
-});
-
-describe("the leak", () => {
-  const path = recording(RECORDINGS[0]);
 
   test("keys, clicks and links change the state, and a link restores it", async () => {
     const { page } = await open(browser, pageOf(path));
@@ -136,7 +138,7 @@ describe("the leak", () => {
     const { page } = await open(browser, pageOf(path));
     const titles = await page.$$eval(".finding-title", (elements) => elements.map((element) => element.textContent));
     expect(titles).toEqual(reportOf(path).findings.map(({ title }) => title));
-    await page.click(".finding.is-leak button");
+    await page.click(".finding.is-leak .finding-main");
     const state = await link(page);
     expect(state.get("view")).toBe("timeline");
     expect(state.get("range")).not.toBeNull();
@@ -175,5 +177,43 @@ describe("the leak", () => {
     const text = readFileSync(pageOf(path), "utf8").replaceAll(/<script type="application\/vnd\.vram\.block"[^<]*<\/script>/g, "");
     // Names of XML's languages are no addresses: nothing is loaded from them.
     expect(text.replaceAll(/http:\/\/www\.w3\.org\/\d+\/[\w/]+/g, "")).not.toMatch(/https?:\/\//);
+  });
+});
+
+describe("pages of several recordings", () => {
+  test("two recordings are compared as vram diff compares them", async () => {
+    const [a, b] = [recording(RECORDINGS[1]), recording(RECORDINGS[0])];
+    const path = temporary("diff.html");
+    const { devices } = JSON.parse(vram("diff", a, b, "--json", "--html", path));
+    const { page, problems } = await open(browser, path);
+    await page.waitForSelector(".changes li");
+    const shown = await page.$$eval(".changes li", (rows) => rows.map((row) => Number((row as HTMLElement).dataset.growth)));
+    expect(shown).toEqual(devices[0].sites.map((site: { growth_bytes: number }) => site.growth_bytes));
+    // The other recording in full.
+    await page.selectOption('select[aria-label="Recording"]', "0");
+    await page.waitForTimeout(500);
+    expect((await figures(page)).requested).toBe(reportOf(a).peak.requested_bytes);
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+});
+
+describe("a page from the server", () => {
+  test("shows what the file shows, block by block, to this machine alone", async () => {
+    const path = recording(RECORDINGS[0]);
+    const server = spawn(BINARY, ["report", path, "--serve"]);
+    try {
+      const url = await new Promise<string>((resolve) => server.stdout.on("data", (text) => resolve(String(text).split("\n")[0])));
+      const page = await browser.newPage();
+      await page.goto(`${url}#view=timeline`);
+      await page.waitForSelector("html[data-ready]", { timeout: 20_000, state: "attached" });
+      expect((await figures(page)).requested).toBe(reportOf(path).peak.requested_bytes);
+      await page.close();
+      expect((await fetch(`${url}blocks/none`)).status).toBe(404);
+      expect((await fetch(url, { method: "POST" })).status).toBe(405);
+    } finally {
+      server.kill("SIGTERM");
+    }
+    expect(await new Promise((resolve) => server.on("exit", resolve))).toBe(0);
   });
 });

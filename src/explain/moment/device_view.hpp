@@ -1,6 +1,6 @@
-// DeviceView: what exports need to know about the blocks of one device beyond the report. Computed
-// again, since explain() does not keep it. Views the recording. GroupNames: the names that the
-// report has for them. Internal to exports/.
+// DeviceView: what is known about the blocks of one device beyond the report, for exports and
+// pages. Computed again, since explain() does not keep it. Views the trace and the report.
+// GroupNames: the names that the report has for groups of blocks.
 #pragma once
 
 #include "explain/history/history.hpp"
@@ -10,35 +10,36 @@
 #include "explain/names/names.hpp"
 #include "explain/report.hpp"
 #include "explain/site/scopes.hpp"
-#include "reports/recording.hpp"
+#include "trace/trace.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
 
-namespace vram::exports {
+namespace vram::explain {
 
 struct DeviceView {
   const trace::Trace& trace;
   const trace::DeviceTrace& device;
-  const explain::DeviceReport& report;
-  explain::History history;
-  explain::EventClock clock;
-  explain::Scopes scopes;
-  explain::Names names;
-  explain::Curve no_curve = {};  // names do not depend on totals
+  const DeviceReport& report;
+  History history;
+  EventClock clock;
+  Scopes scopes;
+  Names names;
+  Curve no_curve = {};  // names do not depend on totals
 
-  DeviceView(const reports::Recording& recording, size_t index)
-      : trace(recording.trace),
-        device(recording.trace.devices[index]),
-        report(recording.report.devices[index]),
-        history(explain::replay_history(trace, device)),
+  // `index`: of the device, in the trace and in the report, which is of this trace.
+  DeviceView(const trace::Trace& of, const Report& explained, size_t index)
+      : trace(of),
+        device(of.devices[index]),
+        report(explained.devices[index]),
+        history(replay_history(trace, device)),
         clock(trace, device),
-        scopes(explain::build_scopes(trace, device)),
-        names(explain::find_names(trace, device, history)) {}
+        scopes(build_scopes(trace, device)),
+        names(find_names(trace, device, history)) {}
 
-  [[nodiscard]] explain::Sources sources() const {
+  [[nodiscard]] Sources sources() const {
     return {trace, device, history, clock, no_curve, scopes, names};
   }
 };
@@ -46,7 +47,7 @@ struct DeviceView {
 // The names of groups by one dimension, each made once.
 class GroupNames {
  public:
-  GroupNames(const DeviceView& view, explain::Dimension by)
+  GroupNames(const DeviceView& view, Dimension by)
       : sources_(view.sources()), grouping_(sources_, any_moment_, by) {}
   GroupNames(const GroupNames&) = delete;
   GroupNames& operator=(const GroupNames&) = delete;
@@ -60,10 +61,10 @@ class GroupNames {
   }
 
  private:
-  explain::Sources sources_;
-  explain::LiveSet any_moment_;
-  explain::Grouping grouping_;
+  Sources sources_;
+  LiveSet any_moment_;
+  Grouping grouping_;
   std::unordered_map<uint64_t, std::string> names_;
 };
 
-}  // namespace vram::exports
+}  // namespace vram::explain
