@@ -39,6 +39,12 @@ typedef struct vram_flight_options {
   uint32_t ignores_signals;
   /* A signal that requests a file, such as SIGUSR2; 0: none. */
   int on_signal;
+  /* It also writes a file when the memory that is alive at the ends of steps has grown steadily by
+   * so many bytes, and when the allocator takes memory from the device although so many bytes of
+   * what it holds are unused, and more than the request needs. After a file, the next one needs
+   * twice as many bytes. 0: 64 MiB and 512 MiB; UINT64_MAX: never. */
+  uint64_t growth_bytes;
+  uint64_t unused_bytes;
 } vram_flight_options;
 
 /* Starts the flight recorder. The folder is created if it does not exist. Also opens this process's

@@ -172,8 +172,8 @@ VRAM_API int vram_record_is_claimed(void);
  * lock that a thread running Python code might wait for. */
 VRAM_API uint32_t vram_capture_stack(void);
 /* Captures the stack as vram_capture_stack() does, but the caller may hold any lock: it waits for
- * the GIL for at most 10 ms. Captures the native stack if it does not get the GIL, or if the thread
- * runs no Python code. */
+ * the GIL for at most 10 ms. Captures the native stack if it does not get the GIL, or if the
+ * process runs no Python; returns 0 in a thread of a Python program that runs no Python code. */
 VRAM_API uint32_t vram_try_capture_stack(void);
 /* Call it when Python is about to end (atexit), without the GIL: waits for threads that are
  * capturing a stack, for at most 5 s. Afterwards, threads without the GIL capture no Python stacks,

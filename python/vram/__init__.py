@@ -43,11 +43,13 @@ from vram.monitoring import (
     remove_sink,
     summary,
 )
+from vram.notebook import load_ipython_extension as load_ipython_extension
+from vram.notebook import unload_ipython_extension as unload_ipython_extension
 from vram.planning import Checkpointed, CheckpointPlan, CheckpointRegion, checkpoint, plan_checkpoints
 from vram.recording import FlightRecorder, Recording, Scope, flight_recorder, is_recording, record, scope, step
 from vram.recording import start_from_environment as _start_flight_recorder
 from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
-from vram.reports import DeviceReport, Finding, Holder, Report, ReportPeak, ReportStep, ReportTable, load
+from vram.reports import DeviceReport, Finding, Holder, Report, ReportPeak, ReportStep, ReportTable, ReportView, load
 from vram.torch import Enabled, disable, enable, is_enabled
 from vram.watching import Watch, watch
 
@@ -88,6 +90,7 @@ __all__ = [
     "ReportPeak",
     "ReportStep",
     "ReportTable",
+    "ReportView",
     "Scope",
     "Stat",
     "Stats",

@@ -251,6 +251,8 @@ class FlightOptions(Structure):
         ("max_bytes", c_uint64),
         ("ignores_signals", c_uint32),
         ("on_signal", c_int),
+        ("growth_bytes", c_uint64),
+        ("unused_bytes", c_uint64),
     ]
 
 

@@ -140,6 +140,13 @@ Result<PythonProcess> PythonProcess::open(const Target& target) {
           "process {} runs Python {}: expected CPython 3.11, 3.12 or 3.13 for stacks", target.pid(),
           number ? fmt::format("{}.{}", *number >> 24, *number >> 16 & 0xff) : "older than 3.11");
     }
+    const auto start = reader.read<record::RuntimeDescription>(*runtime + moved);
+    if (layout->frame.version >= record::kFirstDescribed && start && !record::has_gil(*start)) {
+      return fail(Code::kUnsupported,
+                  "process {} runs Python 3.13 without the GIL, whose frames vram does not know: "
+                  "expected a build with the GIL, or record without --stacks",
+                  target.pid());
+    }
     PythonProcess process(target.pid(), *layout);
     const auto main = process.read<uint64_t>(*runtime + moved + layout->main_interpreter);
     if (!main || *main == 0)

@@ -25,10 +25,11 @@ struct Point {
   double y = 0;
 };
 
-// Theil–Sen: the median of the slopes between all pairs (Theil 1950, Sen 1968); 0 for fewer than
-// two points. No two have the same x.
-[[nodiscard]] double theil_sen(std::span<const Point> points);
-// The indices are x; a series of more than 400 values is thinned evenly first.
-[[nodiscard]] double theil_sen(std::span<const double> series);
+// The slopes between all pairs of points, of which no two have the same x.
+[[nodiscard]] std::vector<double> slopes_of(std::span<const Point> points);
+// Theil–Sen: the median of these slopes (Theil 1950, Sen 1968); 0 for fewer than two points.
+[[nodiscard]] inline double theil_sen(std::span<const Point> points) {
+  return median_of(slopes_of(points));
+}
 
 }  // namespace vram

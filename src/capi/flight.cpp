@@ -23,12 +23,12 @@ using vram::capi::refuse;
 using vram::record::BoardSlot;
 using vram::record::FlightOptions;
 using vram::record::kBoardUnknown;
+using vram::record::PageRequest;
 using vram::record::Recorder;
-using vram::record::TrimRequest;
 
 // A request of `vram record` that is being answered. Used by the flusher only.
 struct Answering {
-  TrimRequest request;
+  PageRequest request;
   uint64_t first_step = 0;
   std::chrono::steady_clock::time_point began;
 };
@@ -38,14 +38,25 @@ Answering& answering() {
   return one;
 }
 
+// The last answer's file, which its requester removes, unless it was killed. Only while the
+// flusher runs, or after it has ended.
+std::string& answered_file() {
+  static std::string path;
+  return path;
+}
+
+void remove_answer() {
+  const std::string path = std::exchange(answered_file(), "");
+  if (!path.empty()) (void)unlink(path.c_str());
+}
+
 // The step that is under way when the request comes is not one of those requested.
 bool is_due(const Answering& now) {
-  const bool has_steps = now.request.device == kBoardUnknown ||
-                         Recorder::steps() - now.first_step > now.request.device;
-  const bool has_time =
-      now.request.bytes == kBoardUnknown ||
-      std::chrono::steady_clock::now() - now.began >= std::chrono::nanoseconds(now.request.bytes);
-  return has_steps && has_time;
+  const auto& [steps, duration_ns] = now.request.order;
+  const auto elapsed = std::chrono::steady_clock::now() - now.began;
+  const auto elapsed_ns = static_cast<uint64_t>(std::chrono::nanoseconds(elapsed).count());
+  return (steps == kBoardUnknown || Recorder::steps() - now.first_step > steps) &&
+         (duration_ns == kBoardUnknown || elapsed_ns >= duration_ns);
 }
 
 std::string wanted_by_page() {
@@ -57,15 +68,18 @@ std::string wanted_by_page() {
   if (now.request.number != request->number)
     now = {*request, Recorder::steps(), std::chrono::steady_clock::now()};
   if (!is_due(now)) return "";
-  return vram::record::answered_recording(board->folder(), static_cast<uint32_t>(getpid()),
-                                          request->number);
+  remove_answer();
+  answered_file() = vram::record::answered_recording(
+      board->folder(), static_cast<uint32_t>(getpid()), request->number);
+  return answered_file();
 }
 
+// A requester whose time is up takes its request back, and may do so during the answer.
 void answer_page(std::optional<uint64_t> bytes) {
   auto* const board = OpenBoard::get().current();
-  if (board != nullptr)
-    board->answer(answering().request, bytes.value_or(kBoardUnknown), BoardSlot::kRecord);
-  answering() = {};
+  if (board == nullptr) return remove_answer();
+  const PageRequest request = std::exchange(answering(), {}).request;
+  if (!board->answer(request, bytes.value_or(kBoardUnknown), BoardSlot::kRecord)) remove_answer();
 }
 
 FlightOptions as_flight(const vram_flight_options& wanted) {
@@ -74,12 +88,15 @@ FlightOptions as_flight(const vram_flight_options& wanted) {
   if (wanted.steps != 0) flight.steps = wanted.steps;
   if (wanted.duration_ns != 0) flight.duration = std::chrono::nanoseconds(wanted.duration_ns);
   if (wanted.max_files != 0) flight.max_files = wanted.max_files;
+  if (wanted.growth_bytes != 0) flight.rules.growth_bytes = wanted.growth_bytes;
+  if (wanted.unused_bytes != 0) flight.rules.unused_bytes = wanted.unused_bytes;
   return flight;
 }
 
 // flight.4711.vtrace, or flight.rank0.4711.vtrace.
-std::string window_path(const char* folder) {
-  const std::string name = (std::filesystem::path(folder) / "flight.vtrace").string();
+// The program may change its directory later.
+std::string window_path(const std::filesystem::path& folder) {
+  const std::string name = (std::filesystem::absolute(folder) / "flight.vtrace").string();
   return vram::record::path_with(vram::record::path_of_rank(name), std::to_string(getpid()));
 }
 
@@ -93,6 +110,8 @@ vram_status check(const char* folder, const vram_flight_options* options) {
     return refuse(VRAM_INVALID_VALUE, "expected stacks to be one of vram_stacks");
   if (options->max_bytes != 0 && options->max_bytes < FlightOptions::kMinBytes)
     return refuse(VRAM_INVALID_VALUE, "expected max_bytes to be 0, or 3 MiB or more");
+  if (options->duration_ns > INT64_MAX)
+    return refuse(VRAM_INVALID_VALUE, "expected duration_ns to be at most 2^63 - 1 (292 years)");
   return VRAM_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <vram/flight.h>
 
@@ -67,6 +68,26 @@ TEST_F(FlightTest, AFailedRequestHasItsFile) {
   EXPECT_EQ(oom->size_bytes, 1024 * kMiB);
   EXPECT_EQ(vram_free(pool, before), VRAM_OK);
   EXPECT_EQ(vram_free(pool, after), VRAM_OK);
+}
+
+TEST_F(FlightTest, AFolderStaysWhereItWasWhenTheProgramGoesElsewhere) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const vram_status started = vram_flight_start("flights", nullptr);
+  std::filesystem::current_path("/");
+  char path[256] = "";
+  const vram_status dumped = vram_flight_dump(path, sizeof path);
+  std::filesystem::current_path(before);
+  EXPECT_EQ(started, VRAM_OK) << vram_last_error();
+  EXPECT_EQ(dumped, VRAM_OK) << vram_last_error();
+  EXPECT_TRUE(std::string_view(path).starts_with((folder_ / "flights").string())) << path;
+}
+
+TEST_F(FlightTest, ADurationBeyondTheClockIsRefused) {
+  vram_flight_options options{};
+  options.struct_bytes = sizeof options;
+  options.duration_ns = UINT64_MAX;
+  EXPECT_EQ(vram_flight_start(folder_.c_str(), &options), VRAM_INVALID_VALUE);
 }
 
 TEST_F(FlightTest, ItWritesOnRequestAndRefusesWhatIsNotThere) {

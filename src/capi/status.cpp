@@ -171,7 +171,7 @@ using vram::capi::OpenBoard;
 using vram::record::Board;
 using vram::record::BoardDevice;
 using vram::record::BoardReading;
-using vram::record::TrimRequest;
+using vram::record::PageRequest;
 
 static_assert(VRAM_BOARD_DEVICES == vram::record::kBoardDevices);
 static_assert(VRAM_UNKNOWN == vram::record::kBoardUnknown);
@@ -245,8 +245,9 @@ vram_status vram_board_request(vram_board_trim_request* newest) {
     return VRAM_INVALID_VALUE;
   const Board* const board = OpenBoard::get().current();
   const auto pending = board == nullptr ? std::nullopt : board->request();
-  const auto request = pending.value_or(TrimRequest{});
-  *newest = {sizeof *newest, request.number, request.device, request.bytes};
+  const auto request = pending.value_or(PageRequest{});
+  *newest = {sizeof *newest, request.number, request.order.device_or_steps,
+             request.order.bytes_or_ns};
   return VRAM_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "base/testing/waiting.hpp"
 #include "gpu/testing/fake_libraries.hpp"
 #include "gpu/testing/recorded_tree.hpp"
-#include "record/trim_requester.hpp"
+#include "record/page_requester.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -211,8 +211,8 @@ TEST_F(Look, AForkHasNothingOpen) {
 
 namespace {
 
-using vram::record::TrimRequester;
-using vram::record::TrimState;
+using vram::record::PageRequester;
+using vram::record::RequestState;
 
 class BoardDoorTest : public testing::Test {
  protected:
@@ -270,14 +270,14 @@ TEST_F(BoardDoorTest, RequestsAreToldOfUntilTheyAreAnswered) {
   vram_board_answer(1, 2);
   ASSERT_EQ(vram_board_open(), VRAM_OK);
   auto asked =
-      TrimRequester::start(folder_, static_cast<uint32_t>(getpid()), {.bytes = 4096}).value();
+      PageRequester::start(folder_, static_cast<uint32_t>(getpid()), {.bytes_or_ns = 4096}).value();
   EXPECT_EQ(vram_board_request(&request), VRAM_OK);
   EXPECT_NE(request.number, 0u);
   EXPECT_EQ(request.device, VRAM_UNKNOWN);
   EXPECT_EQ(request.bytes, 4096u);
-  EXPECT_EQ(asked.poll(), TrimState::kAsked);
+  EXPECT_EQ(asked.poll(), RequestState::kAsked);
   vram_board_answer(request.number, 2048);
-  EXPECT_EQ(asked.poll(), TrimState::kAnswered);
+  EXPECT_EQ(asked.poll(), RequestState::kAnswered);
   EXPECT_EQ(asked.bytes(), 2048u);
   EXPECT_EQ(vram_board_request(&request), VRAM_OK);
   EXPECT_EQ(request.number, 0u);

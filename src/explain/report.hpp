@@ -172,6 +172,7 @@ enum class LeakVerdict { kJudged, kNoFrees, kNoSteps, kTooFewSteps, kMostlyKept 
 struct Growth {
   GrowthKind kind = GrowthKind::kLeak;
   std::string site;          // user frame, or size class without stacks
+  std::string line;          // the user frame; of several, that by which they are named; "": none
   std::vector<Frame> stack;  // a typical one
   // Theil–Sen slope over the steady steps from the first birth on, and its 95 % interval.
   double bytes_per_step = 0;

@@ -67,7 +67,7 @@ Json json_replays(const trace::Trace& trace, const trace::DeviceTrace& device,
   replay::Program program = replay::make_program(trace, device, baseline);
   const std::vector<AllocatorSpec> specs = specs_of(trace, report);
   const auto limit = replay::settle_recorded(program, specs.front());
-  replay::ReplayOptions options = replay::options_under(limit);
+  replay::ReplayOptions options = replay::options_under(limit, program);
   options.curve_slices = kCurveSlices;
   std::vector<std::future<Result<ReplayResult>>> running;
   for (const AllocatorSpec& spec : specs) {

@@ -141,13 +141,14 @@ bool Board::post(const BoardPosting& posting) noexcept {
   return true;
 }
 
-// A number that is above wanted says that device and bytes are another request's by now.
-std::optional<TrimRequest> Board::request(BoardSlot which) const {
+// A number that is above wanted says that the words are another request's by now.
+std::optional<PageRequest> Board::request(BoardSlot which) const {
   BoardRequest& slot = this->slot(which);
   const uint64_t wanted = Word(slot.wanted).load(std::memory_order_acquire);
   if (wanted == Word(slot.answered).load(std::memory_order_relaxed)) return std::nullopt;
-  const TrimRequest request{wanted, Word(slot.device).load(std::memory_order_acquire),
-                            Word(slot.bytes).load(std::memory_order_acquire)};
+  const PageRequest request{wanted,
+                            {Word(slot.device_or_steps).load(std::memory_order_acquire),
+                             Word(slot.bytes_or_ns).load(std::memory_order_acquire)}};
   const bool is_another = Word(slot.writing).load(std::memory_order_relaxed) > wanted;
   return is_another ? std::nullopt : std::optional(request);
 }
@@ -156,9 +157,10 @@ void Board::set_records(bool records) {
   Word(page_->records).store(records ? 1 : 0, std::memory_order_relaxed);
 }
 
-void Board::answer(const TrimRequest& request, uint64_t bytes, BoardSlot which) {
+bool Board::answer(const PageRequest& request, uint64_t bytes, BoardSlot which) {
   Word(slot(which).answer_bytes).store(bytes, std::memory_order_relaxed);
-  Word(slot(which).answered).store(request.number, std::memory_order_release);
+  Word(slot(which).answered).store(request.number, std::memory_order_seq_cst);
+  return Word(slot(which).writing).load(std::memory_order_seq_cst) <= request.number;
 }
 
 }  // namespace vram::record

@@ -26,11 +26,9 @@ struct BoardPosting {
   std::span<const BoardDevice> devices = {};  // those past the 16th are left out
 };
 
-// In BoardSlot::kRecord, device is a number of steps, and bytes a time in ns.
-struct TrimRequest {
+struct PageRequest {
   uint64_t number = 0;
-  uint64_t device = 0;  // kBoardUnknown: all
-  uint64_t bytes = 0;   // at least; kBoardUnknown: all that can be had
+  PageOrder order = {};
 };
 
 class Board {
@@ -55,11 +53,11 @@ class Board {
   // False: another thread was posting.
   bool post(const BoardPosting& posting) noexcept;
   // The newest request that was not answered.
-  [[nodiscard]] std::optional<TrimRequest> request(BoardSlot slot = BoardSlot::kTrim) const;
+  [[nodiscard]] std::optional<PageRequest> request(BoardSlot slot = BoardSlot::kTrim) const;
   // States whether requests to record are answered.
   void set_records(bool records);
-  // kBoardUnknown: the released amount is unknown.
-  void answer(const TrimRequest& request, uint64_t bytes, BoardSlot slot = BoardSlot::kTrim);
+  // kBoardUnknown: the released amount is unknown. Returns false if the request was taken back.
+  bool answer(const PageRequest& request, uint64_t bytes, BoardSlot slot = BoardSlot::kTrim);
 
  private:
   Board(std::string path, BoardPage* page);

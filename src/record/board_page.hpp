@@ -60,18 +60,26 @@ struct BoardFigures {
   BoardDevice devices[kBoardDevices];
 };
 
-// A request. The requester (trim_requester) holds the file's lock, increments `writing`, writes the
+// What a request asks for; kBoardUnknown: not stated.
+//   - To release memory: on which device (as the process numbers it), at least how many bytes; all
+//     of what is not stated.
+//   - To record: how many steps, or how many ns; what is not stated does not end the recording.
+struct PageOrder {
+  uint64_t device_or_steps = kBoardUnknown;
+  uint64_t bytes_or_ns = kBoardUnknown;
+};
+
+// A request. The requester (page_requester) holds the file's lock, increments `writing`, writes the
 // request, and increments `wanted`; the owner writes its answer, then sets `answered` to the value
 // of `wanted` that it has seen.
 struct BoardRequest {
-  uint64_t wanted = 0;  // the number of the request
-  // To release memory: an unknown device or number of bytes means all. To record: `device` is the
-  // number of steps and `bytes` a time in ns; the one that is unknown does not end the recording.
-  uint64_t device = 0;
-  uint64_t bytes = 0;
+  uint64_t wanted = 0;           // the number of the request
+  uint64_t device_or_steps = 0;  // as in PageOrder
+  uint64_t bytes_or_ns = 0;
   uint64_t answered = 0;
   uint64_t answer_bytes = 0;  // released, or in the recording's file; unknown: it failed
-  uint64_t writing = 0;       // the number of the request whose device and bytes are being written
+  uint64_t writing = 0;  // the number of the request whose words are being written; above `wanted`:
+                         // it was taken back
 };
 
 enum class BoardSlot : uint8_t { kTrim, kRecord };
@@ -123,7 +131,7 @@ inline constexpr uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // the machine's own
 // have put a link, a pipe or a short file in its place, and may change it at any time. Uses read
 // and write calls and never maps it: if the file shrinks, that is an error and no SIGBUS.
 //
-//     folder, pid ──▶ PageFile ──▶ board_reader (reads), TrimRequester (asks), sweep (removes)
+//     folder, pid ──▶ PageFile ──▶ board_reader (reads), PageRequester (asks), sweep (removes)
 //
 // Use it from one thread at a time.
 

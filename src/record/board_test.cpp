@@ -179,18 +179,18 @@ TEST_F(BoardTest, ARequestThatIsBeingWrittenIsNotRead) {
                      static_cast<off_t>(offsetof(BoardPage, request) + offset)),
               ssize_t{sizeof value});
   };
-  put(offsetof(BoardRequest, device), 0);
-  put(offsetof(BoardRequest, bytes), 1024);
+  put(offsetof(BoardRequest, device_or_steps), 0);
+  put(offsetof(BoardRequest, bytes_or_ns), 1024);
   put(offsetof(BoardRequest, wanted), 4);
   ASSERT_TRUE(board.request().has_value());
   put(offsetof(BoardRequest, writing), 5);
-  put(offsetof(BoardRequest, device), 3);
+  put(offsetof(BoardRequest, device_or_steps), 3);
   EXPECT_FALSE(board.request().has_value()) << "number 4 with the device of number 5";
-  put(offsetof(BoardRequest, bytes), 2048);
+  put(offsetof(BoardRequest, bytes_or_ns), 2048);
   put(offsetof(BoardRequest, wanted), 5);
   ASSERT_TRUE(board.request().has_value());
   EXPECT_EQ(board.request()->number, 5u);
-  EXPECT_EQ(board.request()->device, 3u);
+  EXPECT_EQ(board.request()->order.device_or_steps, 3u);
   close(file);
 }
 
@@ -250,9 +250,9 @@ TEST_F(BoardTest, RequestsAreAnsweredOnce) {
   const std::array<uint64_t, 3> request{5, 1, 4096};  // number, device, bytes
   constexpr auto kAt = static_cast<off_t>(offsetof(BoardPage, request));
   ASSERT_EQ(pwrite(file, request.data(), sizeof request, kAt), ssize_t{sizeof request});
-  const TrimRequest asked = board.request().value();
-  EXPECT_EQ(asked.device, 1u);
-  EXPECT_EQ(asked.bytes, 4096u);
+  const PageRequest asked = board.request().value();
+  EXPECT_EQ(asked.order.device_or_steps, 1u);
+  EXPECT_EQ(asked.order.bytes_or_ns, 4096u);
   board.answer(asked, 2048);
   EXPECT_FALSE(board.request().has_value());
   BoardRequest answered;

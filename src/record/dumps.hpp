@@ -14,9 +14,18 @@
 
 namespace vram::record {
 
-enum class DumpReason : uint8_t { kCrash, kOom, kTerminated, kSignal, kRequest };
-inline constexpr std::array<std::string_view, 5> kDumpReasons = {"crash", "oom", "sigterm",
-                                                                 "signal", "request"};
+// By importance.
+enum class DumpReason : uint8_t {
+  kCrash,
+  kOom,
+  kTerminated,
+  kSignal,
+  kRequest,
+  kGrowth,         // a rule (file/flight_rules.hpp)
+  kFragmentation,  // a rule
+};
+inline constexpr std::array<std::string_view, 7> kDumpReasons = {
+    "crash", "oom", "sigterm", "signal", "request", "growth", "fragmentation"};
 
 class Dumps {
  public:

@@ -70,6 +70,7 @@ class FlightTest : public RecorderFixture {
   static std::string first_step(const trace::Trace& trace) {
     return std::string(trace.tables.strings[trace.annotations.at(0).name]);
   }
+  static inline int stores_used_ = 0;
   // In a child that runs `work` after it has started a flight recorder, and its status.
   template <typename Work>
   int status_of_work(const Work& work) {
@@ -132,6 +133,29 @@ TEST_F(FlightTest, AFailedRequestWritesAFileBeforeItIsSettled) {
   EXPECT_EQ(events.back().size_bytes, uint64_t{1} << 20);
   const auto is_reason = [](const trace::Setting& about) { return about.key == "flight.reason"; };
   EXPECT_EQ(std::ranges::find_if(trace.about, is_reason)->value, "oom");
+}
+
+// A step keeps 3 MiB, from the 20th on.
+TEST_F(FlightTest, GrowthWritesAFileThatSaysSo) {
+  start(options({.steps = 10}));
+  for (uint64_t step = 0; step < 120; ++step) {
+    Recorder::step();
+    alloc(kBase, 100 << 20);
+    free(kBase);
+    if (step >= 20) alloc(2 * kBase + step * 4096, 3 << 20);
+  }
+  (void)dump();  // all records are judged
+  const trace::Trace trace = read(path("flight.1.growth.vtrace"));
+  const auto rule = std::ranges::find(trace.about, "flight.rule", &trace::Setting::key);
+  ASSERT_NE(rule, trace.about.end());
+  EXPECT_NE(rule->value.find("grew from"), std::string::npos) << rule->value;
+}
+
+TEST_F(FlightTest, ItsLimitsEndWithIt) {
+  start(options());
+  while (stores().texts.intern("text " + std::to_string(stores_used_++)) != 0) continue;
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_NE(stores().texts.intern("text " + std::to_string(stores_used_)), 0u);
 }
 
 TEST_F(FlightTest, OfManyFailuresTheLatestFilesAreKept) {

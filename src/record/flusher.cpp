@@ -202,20 +202,23 @@ void Flusher::collect_until_now() {
 // A dump that fails, as on a full disk, ends no recording.
 void Flusher::dump_if_requested() {
   if (is_abandoned_) return;  // the requests are another one's
+  const auto fired = flight_->take_fired();
   const auto taken = dumps().take();
   const std::string wanted =
       options_.page.wanted != nullptr ? options_.page.wanted() : std::string();
-  if (!taken && wanted.empty()) return;
+  if (!fired && !taken && wanted.empty()) return;
   collect_until_now();
-  const auto dump = [&](DumpReason reason, const std::string& to) -> Result<std::string> {
+  const auto dump = [&](DumpReason reason, const std::string& to,
+                        const std::string& rule = "") -> Result<std::string> {
     try {
       flight_->note_lost(counts().lost);
       if (failure_) return tl::unexpected(*failure_);
-      return flight_->dump(reason, to);
+      return flight_->dump(reason, to, rule);
     } catch (const std::exception& error) {
       return fail(Code::kIo, "{}", error.what());
     }
   };
+  if (fired) (void)dump(fired->reason, "", fired->text);
   if (!wanted.empty()) {
     const auto done = dump(DumpReason::kRequest, wanted);
     std::error_code error;

@@ -98,6 +98,12 @@ bool wake_flusher() {
   return true;
 }
 
+// A flight recorder's memory is bounded.
+void set_limited(bool is_limited) {
+  stores().set_limited(is_limited);
+  PythonStacks::set_limited(is_limited);
+}
+
 // The lock is held.
 RecorderCounts count() {
   const Flusher* const flusher = state().flusher.get();
@@ -160,6 +166,7 @@ void Recorder::begin_child(bool is_whole) {
   traffic().begin_child();
   dumps().drop_all();
   state().is_flight = false;
+  set_limited(false);
   Rings::forget_other_threads();
   ScopeStack::forget_other_threads();
   const bool goes_on = is_whole && is_on() && state().options.is_lazy;
@@ -188,7 +195,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   NativeStacks::prepare();
   PythonStacks::prepare();
   state().options = options;
-  stores().set_limited(options.flight.has_value());
+  set_limited(options.flight.has_value());
   dumps().drop_all();
   state().is_child = false;
   state().failure.reset();
@@ -225,6 +232,7 @@ Result<> Recorder::stop() {
   if (state().flusher != nullptr) state().path = state().flusher->path();
   state().flusher.reset();
   dumps().drop_all();
+  set_limited(false);
   return done;
 }
 
@@ -261,7 +269,9 @@ StackId Recorder::capture_stack() {
 StackId Recorder::try_capture_stack(std::chrono::milliseconds timeout) {
   if (!is_on() || state().options.stacks != Stacks::kPython) return capture_stack();
   const StackId stack = PythonStacks::try_capture(timeout);
-  return stack != 0 ? stack : NativeStacks::capture();
+  // Unwinding costs more than autograd's threads do between two requests.
+  if (stack != 0 || PythonStacks::is_thread_without_code()) return stack;
+  return NativeStacks::capture();
 }
 
 void Recorder::python_ends() { PythonStacks::close(); }

@@ -107,7 +107,8 @@ class Recorder {
   // caller must hold no lock that a thread running Python code might wait for.
   [[nodiscard]] static StackId capture_stack();
   // As capture_stack(), for a caller that may hold any lock: captures the native stack if the GIL
-  // is not available in time (PythonStacks::try_capture()), or the thread runs no Python code.
+  // is not available in time (PythonStacks::try_capture()), or the process runs no Python; 0 in its
+  // threads that run no Python code.
   static constexpr std::chrono::milliseconds kGilTimeout{10};
   [[nodiscard]] static StackId try_capture_stack(std::chrono::milliseconds timeout = kGilTimeout);
   // Call it when Python is about to end, without the GIL: no thread waits for the GIL afterwards.

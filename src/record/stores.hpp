@@ -81,7 +81,7 @@ struct Stores {
   StackStore stacks;
 
   // For a flight recorder, whose memory is bounded: what is new beyond a limit gets number 0, as
-  // if it were unknown.
+  // if it were unknown. Until it ends.
   void set_limited(bool is_limited);
 };
 

@@ -22,7 +22,7 @@ Fidelity fidelity_of(const Program& program, const ReplayResult& own) {
 
 Fidelity prove(const Program& program, const AllocatorSpec& recorded,
                const std::optional<RecordedLimit>& limit) {
-  const auto own = replay(program, recorded, options_under(limit));
+  const auto own = replay(program, recorded, options_under(limit, program));
   return fidelity_of(program, own.value_or(ReplayResult()));
 }
 

@@ -201,9 +201,9 @@ class LimitFit {
  private:
   bool improves(uint64_t limit) {
     const RecordedLimit fraction{.bytes = limit, .is_fraction = true};
-    const auto result = replay(program_, recorded_, options_under(fraction));
+    const auto result = replay(program_, recorded_, options_under(fraction, program_));
     const uint64_t matched = result ? result->matched_calls : 0;
-    is_done_ = matched == program_.recorded_calls.size();
+    is_done_ = matched == program_.recorded_calls.size() || (result && result->gave_up);
     if (matched <= max_matched_) return false;
     max_matched_ = matched;
     return true;
@@ -275,8 +275,8 @@ class CacheFit {
     return is_better;
   }
   [[nodiscard]] std::optional<uint64_t> matched_at(const std::optional<RecordedLimit>& limit) {
-    const auto result = replay(program_, recorded_, options_under(limit));
-    if (!result) return std::nullopt;
+    const auto result = replay(program_, recorded_, options_under(limit, program_));
+    if (!result || result->gave_up) return std::nullopt;
     return result->matched_calls;
   }
   // The last undecided one before the call that did not come out.
@@ -321,7 +321,9 @@ std::optional<RecordedLimit> likeliest(const std::vector<RecordedLimit>& limits)
 
 }  // namespace
 
-ReplayOptions options_under(const std::optional<RecordedLimit>& limit) {
+uint64_t max_driver_calls_of(const Program& program) { return 1'000'000 + 16 * program.ops.size(); }
+
+ReplayOptions options_under(const std::optional<RecordedLimit>& limit, const Program& program) {
   ReplayOptions options;
   if (limit) {
     options.capacity_bytes = limit->bytes;
@@ -329,6 +331,7 @@ ReplayOptions options_under(const std::optional<RecordedLimit>& limit) {
   }
   options.curve_slices = 0;
   options.address_layouts = 1;
+  options.max_driver_calls = max_driver_calls_of(program);
   return options;
 }
 

@@ -27,8 +27,13 @@ struct RecordedLimit {
   friend bool operator==(const RecordedLimit&, const RecordedLimit&) = default;
 };
 
-// Of a replay that only follows the recording, under that limit: without curves or other layouts.
-[[nodiscard]] ReplayOptions options_under(const std::optional<RecordedLimit>& limit);
+// Of a replay that only follows the recording, under that limit: without curves or other layouts,
+// and with at most max_driver_calls_of().
+[[nodiscard]] ReplayOptions options_under(const std::optional<RecordedLimit>& limit,
+                                          const Program& program);
+// More calls to the driver than an allocator makes for a program of this length. Requests of about
+// 1 TiB, which no device has, would take minutes otherwise.
+[[nodiscard]] uint64_t max_driver_calls_of(const Program& program);
 
 // Returns a limit on reserved bytes that explains every refusal of the recording and is at most
 // what the process had and the device had free at an OOM. None if nothing was refused, or if no

@@ -22,6 +22,7 @@ ReplayResult try_layouts(const Program& program, const Peer& peer, const Allocat
   for (uint32_t i = 1; i < tried; ++i) {
     ++options.address_layout;
     ReplayResult other = run(program, peer, spec, options);
+    shown.gave_up = shown.gave_up || other.gave_up;
     if (!other.completed) continue;
     ++completed;
     if (!shown.completed) shown = std::move(other);
@@ -48,7 +49,7 @@ Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
                 spec.to_string());
   }
   ReplayResult result = run(program, *peer, spec, options);
-  if (result.may_depend_on_addresses) {
+  if (result.may_depend_on_addresses && !result.gave_up) {
     result = try_layouts(program, *peer, spec, options, std::move(result));
   }
   if (options.search_min_capacity) {

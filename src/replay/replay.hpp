@@ -46,6 +46,9 @@ struct ReplayOptions {
   // Address layouts to try where addresses may decide (ReplayResult); 1: the driver's as observed.
   uint32_t address_layouts = 9;
   uint32_t address_layout = 0;  // the first of them: gpu/sim/address_space.hpp
+  // Gives up beyond so many calls to the driver: an allocator that maps pages needs 52,000 for a
+  // request of 1 TiB.
+  std::optional<uint64_t> max_driver_calls = {};
 };
 
 [[nodiscard]] Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,

@@ -73,6 +73,7 @@ struct ReplayResult {
   std::string model_note;  // the measurement with which a model was compared
   // Every request was served that the recorded program was served, and the one that ended it.
   bool completed = false;
+  bool gave_up = false;  // at ReplayOptions::max_driver_calls: no figure is that of the program
   // With memory being taken and released at a capacity, the driver's addresses can decide whether
   // the program completes. Number of tried address layouts, and of those with which it completes.
   // If any does, completed is true and the figures are of the first one.

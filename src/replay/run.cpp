@@ -65,6 +65,7 @@ class Run {
                                              .limit_bytes = options.capacity_bytes,
                                              .limit_is_fraction = options.capacity_is_fraction,
                                              .lag_ns = options.lag_ns})),
+        max_driver_calls_(options.max_driver_calls.value_or(UINT64_MAX)),
         caught_until_(ops_until_last_allocation(program)),
         curve_(program, options.curve_slices) {
     result_.allocator = spec.to_string();
@@ -85,6 +86,7 @@ class Run {
     for (; done < program_.ops.size(); ++done) {
       const Op& op = program_.ops[done];
       if (!step(op, done < caught_until_)) break;
+      if (op.kind == OpKind::kAlloc && gives_up()) break;
       if (op.kind == OpKind::kAlloc) take_peaks(usage);
       curve_.take(done, op.time_ns, usage);
     }
@@ -108,6 +110,12 @@ class Run {
   static Start start_of(const Program& program, const Allocator& allocator) {
     if (program.initial_blocks.empty()) return Start::kBeginning;
     return allocator.holds_initial_blocks() ? Start::kRecorded : Start::kModel;
+  }
+
+  bool gives_up() {
+    result_.gave_up = gpu_.stats().count() > max_driver_calls_;
+    if (result_.gave_up) result_.completed = false;
+    return result_.gave_up;
   }
 
   // False where the program cannot go on.
@@ -213,6 +221,7 @@ class Run {
   gpu::SimGpu gpu_;
   SegmentSource segments_;
   std::unique_ptr<Allocator> allocator_;
+  uint64_t max_driver_calls_;
   size_t caught_until_;  // ops: the recorded program continued without what is refused before
   CurveTaker curve_;
   Usage peak_;

@@ -104,8 +104,10 @@ void write_event(Kind kind, Device device, DevicePointer address, size_t bytes, 
   if (kind == Kind::kOom) library.settle();
 }
 
-void write_figure(Device device, const char* name, uint64_t value) {
-  if (library.is_recording() != 0) library.figure(device, name, value);
+bool write_figure(Device device, const char* name, uint64_t value) {
+  if (library.is_recording() == 0) return false;
+  library.figure(device, name, value);
+  return true;
 }
 
 void write_copy(bool is_to_device, Device device, size_t bytes, uint64_t duration_ns) {

@@ -29,8 +29,8 @@ enum class Wanted {
 [[nodiscard]] uint32_t stack_of_caller();
 void write_event(Kind kind, Device device, DevicePointer address, size_t bytes, Stream stream,
                  uint32_t stack);
-// They have no effect unless this process is recorded.
-void write_figure(Device device, const char* name, uint64_t value);
+// They have no effect unless this process is recorded. Whether it is.
+bool write_figure(Device device, const char* name, uint64_t value);
 void write_copy(bool is_to_device, Device device, size_t bytes, uint64_t duration_ns);
 
 }  // namespace vram::tap

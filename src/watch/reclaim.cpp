@@ -1,7 +1,7 @@
 #include "watch/reclaim.hpp"
 
 #include "record/board_reader.hpp"
-#include "record/trim_requester.hpp"
+#include "record/page_requester.hpp"
 #include "watch/boards.hpp"
 #include "watch/sources.hpp"
 
@@ -217,8 +217,8 @@ Reclaimable find_reclaimable(const Snapshot& snapshot, const std::vector<std::st
 
 namespace {
 
-using record::TrimRequester;
-using record::TrimState;
+using record::PageRequester;
+using record::RequestState;
 
 constexpr auto kPause = std::chrono::milliseconds(5);
 
@@ -260,24 +260,24 @@ Result<std::vector<TrimOrder>> named_orders(const Reclaimable& from, const TrimC
   return orders;
 }
 
-record::TrimTarget target_of_order(const TrimOrder& order) {
+record::PageOrder target_of_order(const TrimOrder& order) {
   return {order.device.value_or(record::kBoardUnknown),
           order.bytes.value_or(record::kBoardUnknown)};
 }
 
-TrimAnswer answer_of(uint32_t pid, const TrimRequester& requester) {
+TrimAnswer answer_of(uint32_t pid, const PageRequester& requester) {
   switch (requester.state()) {
-    case TrimState::kAnswered:
+    case RequestState::kAnswered:
       return {pid, TrimOutcome::kAnswered, requester.bytes(), ""};
-    case TrimState::kAsked:
+    case RequestState::kAsked:
       return {pid, TrimOutcome::kSilent, {}, ""};
-    case TrimState::kQueued:
+    case RequestState::kQueued:
       return {pid, TrimOutcome::kTaken, {}, ""};
-    case TrimState::kOwnerDied:
+    case RequestState::kOwnerDied:
       return {pid, TrimOutcome::kEnded, {}, ""};
-    case TrimState::kWithdrawn:
+    case RequestState::kWithdrawn:
       return {pid, TrimOutcome::kLeft, {}, ""};
-    case TrimState::kBroken:
+    case RequestState::kBroken:
       break;
   }
   return {pid, TrimOutcome::kRefused, {}, "its page can't be read any more"};
@@ -307,11 +307,11 @@ Result<std::vector<TrimOrder>> choose(const Reclaimable& from, const TrimChoice&
 
 std::vector<TrimAnswer> request_trim(std::span<const TrimOrder> orders, uint64_t timeout_ns) {
   const uint64_t end = monotonic_ns() + timeout_ns;
-  std::vector<Result<TrimRequester>> requester;
+  std::vector<Result<PageRequester>> requester;
   requester.reserve(orders.size());
   for (const TrimOrder& order : orders)
-    requester.push_back(TrimRequester::start(order.folder, order.pid, target_of_order(order)));
-  const auto is_open = [](Result<TrimRequester>& each) {
+    requester.push_back(PageRequester::start(order.folder, order.pid, target_of_order(order)));
+  const auto is_open = [](Result<PageRequester>& each) {
     if (each) each->poll();
     return each && !each->is_over();
   };

@@ -4,7 +4,7 @@
 #include "base/time.hpp"
 #include "record/board_page.hpp"
 #include "record/board_reader.hpp"
-#include "record/trim_requester.hpp"
+#include "record/page_requester.hpp"
 
 #include <fmt/format.h>
 
@@ -16,8 +16,8 @@ namespace vram::watch {
 namespace {
 
 using record::BoardSlot;
-using record::TrimRequester;
-using record::TrimState;
+using record::PageRequester;
+using record::RequestState;
 
 Result<std::string> folder_of(const std::vector<std::string>& folders, uint32_t pid) {
   for (const std::string& folder : folders) {
@@ -29,7 +29,7 @@ Result<std::string> folder_of(const std::vector<std::string>& folders, uint32_t 
 
 // What the process has left, once it has answered.
 Result<Descriptor> answer_of(const std::string& folder, uint32_t pid,
-                             const TrimRequester& requester) {
+                             const PageRequester& requester) {
   if (!requester.bytes())
     return fail(Code::kIo, "process {} could not record: its disk or shared memory may be full",
                 pid);
@@ -57,22 +57,23 @@ Result<Descriptor> request_recording(const std::vector<std::string>& folders, ui
                                      const RecordOrder& order, uint64_t timeout_ns) {
   VRAM_TRY_ASSIGN(const auto folder, folder_of(folders, pid));
   VRAM_TRY_ASSIGN(auto requester,
-                  TrimRequester::start(folder, pid,
+                  PageRequester::start(folder, pid,
                                        {order.steps.value_or(record::kBoardUnknown),
                                         order.duration_ns.value_or(record::kBoardUnknown)},
                                        BoardSlot::kRecord));
-  switch (requester.wait(timeout_ns)) {
-    case TrimState::kAnswered:
+  (void)requester.wait(timeout_ns);
+  switch (requester.withdraw()) {
+    case RequestState::kAnswered:
       return answer_of(folder, pid, requester);
-    case TrimState::kAsked:
+    case RequestState::kAsked:
       return fail(Code::kIo,
                   "process {} has not answered within {} s: it begins steps (vram.step()) too "
                   "rarely, or none; set a longer --timeout",
                   pid, timeout_ns / kSecondNs);
-    case TrimState::kQueued:
+    case RequestState::kQueued:
       return fail(Code::kIo, "process {} was answering another request for {} s: try again", pid,
                   timeout_ns / kSecondNs);
-    case TrimState::kOwnerDied:
+    case RequestState::kOwnerDied:
       return fail(Code::kIo, "process {} ended before it answered", pid);
     default:
       return fail(Code::kIo, "process {} removed its status page before it answered", pid);

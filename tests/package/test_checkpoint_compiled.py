@@ -27,7 +27,7 @@ from vram.planning._question import Question
 from vram.planning._region import CheckpointRegion
 from vram.planning._result import CheckpointPlan
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(600)]  # the compiler takes most of it
 TOKENS = torch.arange(16 * 128).reshape(16, 128) % 200
 BLOCKS = 4
 PARTITIONING = "aot_eager_decomp_partition"

@@ -23,7 +23,12 @@ from documented import examples_of, examples_of_class, failures
 import vram
 from vram import _installed
 
-MODULES = [found.name for found in pkgutil.walk_packages(vram.__path__, "vram.") if not found.name.endswith("__main__")]
+# The modules of vram.notebook import IPython, which is in the environment of tests/frameworks only.
+MODULES = [
+    found.name
+    for found in pkgutil.walk_packages(vram.__path__, "vram.")
+    if not found.name.endswith("__main__") and not found.name.startswith("vram.notebook._")
+]
 PUBLIC = [vram, vram.callbacks, vram.cupy, vram.jax, vram.keras, vram.tensorflow]
 NAMES = [(module, name) for module in PUBLIC for name in module.__all__ if name != "__version__"]
 CLASSES = [(module, name) for module, name in NAMES if inspect.isclass(getattr(module, name))]

@@ -31,8 +31,9 @@ def project(tmp_path: Path) -> Path:
     for name in ("Makefile", *(f"tools/{path.name}" for path in (ROOT / "tools").glob("requirements*.txt"))):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "tools/npm").mkdir()
-    (tmp_path / "tools/npm/package-lock.json").touch()
+    for folder in ("tools/npm", "web"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "package-lock.json").touch()
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / ".venv/ready").touch()
     return tmp_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import sys
@@ -20,6 +21,9 @@ from vram._prototypes import OK, FlightOptions
 from vram._sizes import parse_limit
 from vram.recording import _taps
 from vram.recording._beginning import STACKS, begin
+
+
+NEVER = 2**64 - 1
 
 
 class _State:
@@ -99,6 +103,8 @@ def flight_recorder(
     stacks: str | None = "python",
     max_files: int = 4,
     max_bytes: int | str = "24MiB",
+    growth: int | str | None = "64MiB",
+    fragmentation: int | str | None = "512MiB",
     signals: bool = True,
     on_signal: signal.Signals | int | None = None,
 ) -> FlightRecorder:  # size: most of it is its documentation
@@ -106,7 +112,7 @@ def flight_recorder(
 
     Files are recordings, for ``vram report``: ``flight.<pid>.oom.vtrace`` before the exception of a failed request for memory
     reaches the program, ``…crash.vtrace`` before a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) and ``…sigterm.vtrace``
-    before SIGTERM take effect, and others on request: dump(), a signal, ``vram record --pid``. A killed process leaves
+    before SIGTERM take effect, ``…growth.vtrace`` and ``…fragmentation.vtrace`` when a rule fires, and others on request: dump(), a signal, ``vram record --pid``. A killed process leaves
     ``flight.<pid>.vtrace``. Call stop() on the result, or use it in a ``with`` statement. While vram.record() records, the
     flight recorder rests.
 
@@ -119,13 +125,17 @@ def flight_recorder(
         max_files: The maximum number of files of this process. If there are more, the oldest is removed.
         max_bytes: The maximum disk space of what is retained, at least 3 MiB: "24MiB" or a number of bytes. If that is full,
             fewer steps are retained.
+        growth: Writes a file when the memory that stays alive has grown steadily by so much over 32 steps or more; the next
+            one needs twice as much. None: never.
+        fragmentation: Writes a file when the allocator takes memory from the device although so much of what it holds, and
+            a fifth of it, is unused; the next one needs twice as much. None: never.
         signals: False installs no handlers. Handlers of the program that are there before run after the file is written.
         on_signal: A signal that requests a file, such as ``signal.SIGUSR2``.
 
     Raises:
         VramError: A recording or another flight recorder is running, the folder cannot be written, or PyTorch's allocator
             cannot be recorded.
-        ValueError: `stacks`, `steps`, `minutes`, `max_files` or `max_bytes` is invalid.
+        ValueError: `stacks`, `steps`, `minutes`, `max_files`, `max_bytes`, `growth` or `fragmentation` is invalid.
 
     >>> import vram, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -137,8 +147,10 @@ def flight_recorder(
     """
     require_one_of(STACKS, stacks=stacks)
     for name, value in (("steps", steps), ("minutes", minutes), ("max_files", max_files)):
-        if not value > 0:
-            raise ValueError(f"{name} must be above 0, not {value!r}")
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be above 0 and finite, not {value!r}")
+    if minutes * 60e9 >= 2**63:
+        raise ValueError(f"minutes must be less than 153,722,867 (292 years), not {minutes!r}")
     options = sized(
         FlightOptions,
         stacks=STACKS[stacks],
@@ -148,6 +160,8 @@ def flight_recorder(
         max_bytes=parse_limit(max_bytes),
         ignores_signals=int(not signals),
         on_signal=0 if on_signal is None else int(on_signal),
+        growth_bytes=NEVER if growth is None else parse_limit(growth),
+        unused_bytes=NEVER if fragmentation is None else parse_limit(fragmentation),
     )
     recorder = FlightRecorder(Path(folder).absolute(), options)
     with _State.lock:

@@ -18,6 +18,7 @@ from vram._sizes import parse_limit
 from vram.recording import _children, _flight, _taps
 from vram.recording._beginning import STACKS, begin
 from vram.recording._empty import nothing_recorded
+from vram.reports import Report, load
 
 _log = logging.getLogger("vram")
 
@@ -74,6 +75,16 @@ class Recording:
                 _flight.wake(self._resting)
         if self.events == 0:
             _log.warning("%s", nothing_recorded())
+
+    def report(self) -> Report:
+        """Return the report of the finished recording: vram.load() of its file. A notebook shows it.
+
+        Raises:
+            VramError: The recording has not been stopped, or its file cannot be read as a recording.
+        """
+        if _State.running is self:
+            raise VramError("the recording is still running; call stop() before report()")
+        return load(self.path)
 
     def _read(self) -> tuple[int, int, int]:
         return _counts() if _State.running is self else self._counts

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from vram._arguments import require_at_least
+from vram._error import VramError
 from vram._sizes import format_size, parse_size
 from vram.reports._native import NativeReport
+from vram.reports._page import make_page
 from vram.reports._table import ReportTable
+from vram.reports._view import ReportView
 
 _DEFAULT_TOP = 50
+_DEFAULT_PAGE = "8MiB"
 _Value = TypeVar("_Value")
+
+
+class _Source(NamedTuple):
+    """What a report was loaded from."""
+
+    path: str
+    max_bytes: int  # 0: the default
+    identity: tuple[int, int, int, int] | None
 
 
 @dataclass(frozen=True)
@@ -182,8 +194,9 @@ class Report:
     ``peak``, ``steps``, ``findings``, ``state()`` and ``holders()`` are those of ``device``.
     """
 
-    def __init__(self, native: NativeReport) -> None:
+    def __init__(self, native: NativeReport, source: _Source) -> None:
         self._native = native
+        self._source = source
         self._document: dict[str, Any] = json.loads(native.document(_DEFAULT_TOP))
         devices = self._document["devices"]
         self._devices = tuple(DeviceReport(native, index, device) for index, device in enumerate(devices))
@@ -271,14 +284,47 @@ class Report:
     def __repr__(self) -> str:
         return f"<vram.Report {self.path!r}, {'; '.join(device._title() for device in self._devices)}>"
 
+    def to_html(self, *, max_size: int | str | None = None) -> str:
+        """Return the page of ``vram report --html``: one document that loads nothing from a network.
+
+        Runs the program, which reads the file again.
+
+        Args:
+            max_size: The maximum size of the page, "64MiB" or a number of bytes. None: no limit.
+
+        Raises:
+            ValueError: `max_size` is invalid.
+            VramError: The program is missing or failed, the page is larger than `max_size`, or the file has changed since
+                load().
+        """
+        max_bytes = sys.maxsize if max_size is None else parse_size(max_size)
+        events = sum(int(device["events"]) for device in self._document["devices"])
+        if events > max_bytes:  # a page has at least a byte for each event
+            raise VramError(f"the page of {events:,} events is larger than the limit of {format_size(max_bytes)}")
+        source = self._source
+        if _identity(source.path) != source.identity:
+            raise VramError("the file has changed since vram.load(); load it again")
+        page = make_page(source.path, max_bytes, max_recording_bytes=source.max_bytes or None)
+        return page.decode(errors="replace")
+
+    def show(self, *, height: int = 720, max_size: int | str = _DEFAULT_PAGE) -> ReportView:
+        """Return the report as a notebook shows it: the page of to_html() in a frame. A report by itself looks the same.
+
+        The page becomes part of the notebook's file. One that is larger than `max_size` is replaced by a summary with
+        the commands that open it.
+
+        Args:
+            height: The height of the frame, in pixels.
+            max_size: The maximum size of the page, "64MiB" or a number of bytes.
+
+        Raises:
+            ValueError: `height` or `max_size` is invalid.
+        """
+        require_at_least(1, height=height)
+        return ReportView(self, height, parse_size(max_size))
+
     def _repr_html_(self) -> str:
-        """Return the peaks and findings for a notebook."""
-        rows = "".join(
-            f"<tr><th>{html.escape(device._title())}</th></tr>"
-            + "".join(f"<tr><td>{html.escape(finding.title)}</td></tr>" for finding in device.findings)
-            for device in self._devices
-        )
-        return f"<table><caption>{html.escape(self.path)}</caption>{rows}</table>"
+        return self.show()._repr_html_()
 
 
 def load(path: str | os.PathLike[str], *, max_size: int | str | None = None) -> Report:
@@ -309,7 +355,18 @@ def load(path: str | os.PathLike[str], *, max_size: int | str | None = None) -> 
     >>> report.peak.requested_bytes, report.peak.reserved_bytes
     (1048576, 2097152)
     """
-    return Report(NativeReport(path, 0 if max_size is None else parse_size(max_size)))
+    max_bytes = 0 if max_size is None else parse_size(max_size)
+    identity = _identity(path)  # before it is read: a file that changes meanwhile is recognized
+    return Report(NativeReport(path, max_bytes), _Source(os.path.abspath(path), max_bytes, identity))
+
+
+def _identity(path: str | os.PathLike[str]) -> tuple[int, int, int, int] | None:
+    """Return what changes if the file is replaced or written; None: there is no file."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _checked_top(top: int | None) -> int:

@@ -20,6 +20,11 @@ namespace {
 constexpr double kSigmaPerMad = 1.4826;
 // Peaks within this many standard deviations of the other runs' are no change.
 constexpr double kSigmas = 3;
+// Of out-of-memory errors in so many more runs of B.
+constexpr double kMaxOomProbability = 0.05;
+// A site that a baseline does not list may have had any size below those that it lists. It is shown
+// by itself if it has grown by half or more.
+constexpr uint64_t kCertainlyGrown = 2;
 
 std::optional<SiteBasis> common_basis(const DevicePeak& a, const DevicePeak& b) {
   for (const SiteBasis basis : {SiteBasis::kStack, SiteBasis::kName, SiteBasis::kPosition})
@@ -52,6 +57,33 @@ std::vector<PeakSite> listed(const std::optional<SideDevice>& device, SiteBasis 
   return sites;
 }
 
+// Whether a site without counterpart may be one of those that the other side sums up.
+bool may_be_unlisted(const PeakSite& site, const std::optional<SideDevice>& other) {
+  const uint64_t from = other ? other->peak.listed_from_bytes : 0;
+  return site.name != kOtherSites && site.bytes / kCertainlyGrown < from;
+}
+
+void add_to(std::optional<PeakSite>& sum, const PeakSite& site) {
+  if (!sum) sum = PeakSite{.name = std::string(kOtherSites)};
+  sum->bytes += site.bytes;
+  sum->count += site.count;
+}
+
+// Sums up what would be called new or gone only because the other side does not list it.
+void fold_unlisted(DeviceChange& change) {
+  SiteChange rest;
+  std::erase_if(change.sites, [&](const SiteChange& site) {
+    const bool is_rest = site.latest().name == kOtherSites;
+    const bool is_new = !site.a && may_be_unlisted(*site.b, change.a);
+    const bool is_gone = !site.b && may_be_unlisted(*site.a, change.b);
+    if (!is_rest && !is_new && !is_gone) return false;
+    if (site.a) add_to(rest.a, *site.a);
+    if (site.b) add_to(rest.b, *site.b);
+    return true;
+  });
+  if (rest.a || rest.b) change.sites.push_back(std::move(rest));
+}
+
 void find_sites(DeviceChange& change) {
   change.basis = change.a && change.b ? common_basis(change.a->peak, change.b->peak)
                                       : own_basis(change.latest());
@@ -63,6 +95,7 @@ void find_sites(DeviceChange& change) {
     if (pair.a) site.a = a[*pair.a];
     if (pair.b) site.b = b[*pair.b];
   }
+  fold_unlisted(change);
   std::ranges::stable_sort(change.sites, [](const SiteChange& left, const SiteChange& right) {
     const auto rank = [](const SiteChange& site) {
       return std::pair(magnitude(site), std::max(site.a_bytes(), site.b_bytes()));
@@ -82,13 +115,36 @@ uint64_t limit_for(const DeviceChange& change, const Limit& limit) {
   return static_cast<uint64_t>(std::min(bytes, kMaxLimitBytes));
 }
 
+// Of Fisher's exact test, one-sided: the probability that so many of the runs that ran out of
+// memory are B's, if both sides do so equally often.
+double oom_probability(const SideDevice& a, const SideDevice& b) {
+  const auto log_choose = [](uint64_t n, uint64_t k) {
+    const auto log_factorial = [](uint64_t i) { return std::lgamma(static_cast<double>(i) + 1); };
+    return log_factorial(n) - log_factorial(k) - log_factorial(n - k);
+  };
+  const uint64_t ooms = a.runs_with_oom + b.runs_with_oom;
+  double sum = 0;
+  for (uint64_t k = b.runs_with_oom; k <= std::min(ooms, b.runs); ++k) {
+    if (ooms - k > a.runs) continue;
+    sum += std::exp(log_choose(b.runs, k) + log_choose(a.runs, ooms - k) -
+                    log_choose(a.runs + b.runs, ooms));
+  }
+  return sum;
+}
+
+// That A never did is enough, however few its runs.
+bool fails_more(const DeviceChange& change) {
+  if (!change.b || change.b->runs_with_oom == 0) return false;
+  if (!change.a || change.a->runs_with_oom == 0) return true;
+  return oom_probability(*change.a, *change.b) <= kMaxOomProbability;
+}
+
 void judge(DeviceChange& change, const Limit& limit) {
   change.limit_bytes = limit_for(change, limit);
   const uint64_t a = change.a_bytes();
   const uint64_t b = change.b_bytes();
   if (b > a && b - a > *change.limit_bytes) change.regression = Regression::kPeak;
-  const bool a_fits = !change.a || change.a->runs_with_oom == 0;
-  if (a_fits && change.b && change.b->runs_with_oom > 0) change.regression = Regression::kOom;
+  if (fails_more(change)) change.regression = Regression::kOom;
 }
 
 using Key = std::pair<std::optional<uint64_t>, bool>;

@@ -29,8 +29,9 @@ struct Side {
   std::vector<SideDevice> devices;  // by rank, GPUs before host memory, ordinal
 };
 
-// Recordings without a rank are processes of one run if all of them overlap in time, and are then
-// ranks in the order of their paths; else they are runs.
+// Recordings of which none has a rank are processes of one run if all of them overlap in time, or
+// of several runs if they overlap in groups of equal size; they are then ranks in the order of
+// their paths. Else they are runs.
 [[nodiscard]] Side make_side(std::string name, std::vector<RunPeaks> runs);
 
 struct SiteChange {
@@ -52,7 +53,7 @@ enum class ChangeKind : uint8_t { kNew, kGrown, kShrunk, kGone, kSame };
 enum class Regression : uint8_t {
   kNone,
   kPeak,  // it grew by more than the limit
-  kOom,   // only B ran out of memory
+  kOom,   // only B ran out of memory, or in more of its runs than chance explains
 };
 
 struct DeviceChange {

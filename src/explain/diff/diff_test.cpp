@@ -140,6 +140,21 @@ TEST(Diff, OnlyTheNewSideRanOutOfMemory) {
   EXPECT_FALSE(diff_of({failed}, {failed}).has_regression());
 }
 
+// Of five runs each: one against five is no chance (Fisher's exact test: 0.024), one against two
+// is.
+TEST(Diff, MoreRunsOfTheNewSideRanOutOfMemory) {
+  const auto runs = [](int failed) {
+    std::vector<RunPeaks> all(5, run_of(90));
+    for (int i = 0; i < failed; ++i) all[static_cast<size_t>(i)].devices[0].ooms = 1;
+    return all;
+  };
+  EXPECT_TRUE(diff_of(runs(1), runs(5)).has_regression());
+  EXPECT_FALSE(diff_of(runs(1), runs(2)).has_regression());
+  EXPECT_FALSE(diff_of(runs(5), runs(5)).has_regression());
+  EXPECT_FALSE(diff_of(runs(5), runs(1)).has_regression());
+  EXPECT_TRUE(diff_of(runs(0), runs(1)).has_regression());
+}
+
 TEST(Diff, TotalsAreComparedWithoutCommonSites) {
   const RunPeaks stacks = run({gpu(0, {named("x", 5)}, SiteBasis::kStack)});
   const Diff diff = diff_of({stacks}, {run_of(9)});
@@ -164,6 +179,24 @@ TEST(MakeSide, RunsThatOverlapInTimeAreRanks) {
 }
 
 // A small training program, whose lines and batch can be changed.
+// Two runs of two processes: (0, 10), (1, 11), and later (20, 30), (21, 31).
+TEST(MakeSide, RunsThatOverlapInGroupsAreRunsOfRanks) {
+  const auto at = [](int64_t begin_ns, const char* path, uint64_t bytes) {
+    RunPeaks peaks = run({gpu(0, {named("x", bytes)})}, {}, path);
+    peaks.begin_ns = begin_ns;
+    peaks.end_ns = begin_ns + 10;
+    return peaks;
+  };
+  const Side two = side({at(0, "1/a", 5), at(1, "1/b", 50), at(21, "2/b", 52), at(20, "2/a", 7)});
+  ASSERT_EQ(two.devices.size(), 2u);
+  EXPECT_EQ(two.devices[0].runs, 2u);
+  EXPECT_EQ(two.devices[0].peak.requested_bytes, 5u);
+  EXPECT_EQ(two.devices[1].peak.requested_bytes, 50u);
+  const Side uneven = side({at(0, "1/a", 5), at(1, "1/b", 50), at(20, "2/a", 7)});
+  ASSERT_EQ(uneven.devices.size(), 1u);
+  EXPECT_EQ(uneven.devices[0].runs, 3u);
+}
+
 RunPeaks recorded(uint32_t first_line, uint64_t batch, uint64_t steps, bool has_stacks = true) {
   testing::TraceBuilder builder;
   const auto line = [&](uint32_t number, const char* function) {
@@ -278,6 +311,22 @@ TEST_F(BaselineTest, LeavesOutSmallSitesButNotTheirBytes) {
   ASSERT_EQ(diff.devices.front().sites.size(), 2U);
   EXPECT_EQ(kind_of(diff.devices.front().sites[1]), ChangeKind::kSame);
   EXPECT_EQ(diff.devices.front().sites[1].a->name, kOtherSites);
+}
+
+// A site of 9 bytes is below 1/1000 of the peak: the baseline sums it up, and it grows to 11.
+TEST_F(BaselineTest, ASiteThatPassesTheListingThresholdIsNotNew) {
+  const Side before = side({run({gpu(0, {named("big", 9'991), named("small", 9)})})});
+  const Side a = read_baseline(write_baseline(before), "baseline").value();
+  const auto sites_of = [&](uint64_t bytes) {
+    const Side b = side({run({gpu(0, {named("big", 9'991), named("small", bytes)})})});
+    std::vector<std::string> names;
+    for (const SiteChange& site : compare(a, b, {}).devices.at(0).sites)
+      names.push_back(
+          fmt::format("{} {:+}", site.latest().name, growth(site.a_bytes(), site.b_bytes())));
+    return names;
+  };
+  EXPECT_THAT(sites_of(11), ElementsAre("smaller sites +2", "big +0"));
+  EXPECT_THAT(sites_of(500), ElementsAre("small +500", "smaller sites -9", "big +0"));
 }
 
 TEST_F(BaselineTest, IsSmallWhateverTheRecording) {

@@ -5,36 +5,56 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
+#include <optional>
 #include <ranges>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace vram::explain {
 namespace {
 
-bool overlap_in_time(const std::vector<const RunPeaks*>& runs) {
-  int64_t last_begin = std::numeric_limits<int64_t>::min();
-  int64_t first_end = std::numeric_limits<int64_t>::max();
-  for (const RunPeaks* run : runs) {
-    if (!run->begin_ns) return false;
-    last_begin = std::max(last_begin, *run->begin_ns);
-    first_end = std::min(first_end, run->end_ns);
+// The recordings that ran at the same time, in the order of their beginnings; nothing if one has no
+// clock, or if some of a group do not overlap with each other.
+std::optional<std::vector<std::vector<RunPeaks*>>> groups_in_time(std::vector<RunPeaks>& runs) {
+  std::vector<RunPeaks*> order;
+  for (RunPeaks& run : runs) {
+    if (!run.begin_ns) return std::nullopt;
+    order.push_back(&run);
   }
-  return last_begin <= first_end;
+  std::ranges::stable_sort(order, {}, [](const RunPeaks* run) { return *run->begin_ns; });
+  std::vector<std::vector<RunPeaks*>> groups;
+  int64_t first_end = 0;
+  int64_t last_end = 0;
+  for (RunPeaks* run : order) {
+    if (groups.empty() || *run->begin_ns > last_end) {
+      groups.emplace_back();
+      first_end = last_end = run->end_ns;
+    }
+    if (*run->begin_ns > first_end) return std::nullopt;
+    first_end = std::min(first_end, run->end_ns);
+    last_end = std::max(last_end, run->end_ns);
+    groups.back().push_back(run);
+  }
+  return groups;
 }
 
-// Processes that ran at the same time are ranks, even if no recording says so.
+// Processes that ran at the same time are ranks, even if no recording says so: of one run, or of
+// several runs of as many processes.
 void number_processes(std::vector<RunPeaks>& runs) {
   std::ranges::sort(runs, {}, &RunPeaks::path);
-  std::vector<const RunPeaks*> unranked;
-  for (const RunPeaks& run : runs)
-    if (!run.rank) unranked.push_back(&run);
-  if (unranked.size() < 2 || unranked.size() != runs.size() || !overlap_in_time(unranked)) return;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    runs[i].rank = i;
-    for (DevicePeak& device : runs[i].devices) device.rank = i;
+  if (std::ranges::any_of(runs, [](const RunPeaks& run) { return run.rank.has_value(); })) return;
+  auto groups = groups_in_time(runs);
+  if (!groups || groups->empty() || groups->front().size() < 2) return;
+  for (const auto& group : *groups)
+    if (group.size() != groups->front().size()) return;
+  for (auto& group : *groups) {
+    std::ranges::sort(group, {}, &RunPeaks::path);
+    for (size_t i = 0; i < group.size(); ++i) {
+      group[i]->rank = i;
+      for (DevicePeak& device : group[i]->devices) device.rank = i;
+    }
   }
 }
 

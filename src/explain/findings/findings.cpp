@@ -154,11 +154,9 @@ void big_holder(const trace::Trace& trace, const DeviceReport& report, std::vect
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
   const Holder* holder = largest_holder(report.at_peak, Dimension::kUserFrame);
   if (holder == nullptr || !matters(holder->requested_bytes, kMinHolderShare, peak)) return;
-  // What leaks is no working memory: there is a finding of the leak already. A site of several
-  // lines begins with its first one, in every language.
+  // What leaks is no working memory: there is a finding of the leak already.
   const bool leaks = std::any_of(report.growth.begin(), report.growth.end(), [&](const Growth& g) {
-    return g.kind == GrowthKind::kLeak &&
-           (g.site == holder->name || g.site.starts_with(holder->name + " "));
+    return g.kind == GrowthKind::kLeak && g.line == holder->name;
   });
   if (leaks) return;
   out->push_back(

@@ -4,6 +4,7 @@
 #include "base/language.hpp"
 #include "base/statistics.hpp"
 #include "explain/findings/findings.hpp"
+#include "explain/growth/trend.hpp"
 
 #include <fmt/format.h>
 
@@ -38,7 +39,7 @@ double growth_at_step_ends(const Steps& steps) {
   for (size_t i = steps.warmup_count; i < steps.steps.size(); ++i) {
     ends.push_back(static_cast<double>(steps.steps[i].end_requested_bytes));
   }
-  return theil_sen(ends);
+  return sen_slope(ends).median;
 }
 
 bool is_reported(const Growth& growth, uint64_t peak) {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <numbers>
 #include <optional>
@@ -29,6 +30,7 @@ constexpr double kFading = 0.05;        // probability of what was seen had birt
 constexpr double kEnded = 0.001;        // ... however well a lasting rate explains those before
 constexpr uint32_t kBoundaryMoves = 1;  // steps, of where a boundary is
 constexpr double kMinFreedShare = 0.5;
+constexpr size_t kStayingPerException = 20;
 
 using Group = GrowthGroup;
 using Window = GrowthWindow;
@@ -147,12 +149,24 @@ class GrowthFinder {
     return result;
   }
 
-  // Of each site: the ends that the longest-lived block outlived among those that were freed.
+  // Of each site: the ends that the longest-lived block outlived among those that were freed. One
+  // of them for kStayingPerException blocks that stay is an exception: another block of that size.
   void measure_longest() {
     longest_.resize(holdovers_.sites.size());
-    for (const Holdover& b : holdovers_.blocks) {
-      if (!b.from_setup && b.death < window_.steps)
-        longest_[b.site] = std::max(longest_[b.site], b.death - b.birth);
+    std::vector<uint32_t> ages;
+    size_t staying = 0;
+    for (size_t i = 0; i < holdovers_.blocks.size(); ++i) {
+      const Holdover& b = holdovers_.blocks[i];
+      if (!b.from_setup && b.death < window_.steps) ages.push_back(b.death - b.birth);
+      if (!b.from_setup && b.death == window_.steps) ++staying;
+      const bool is_last =
+          i + 1 == holdovers_.blocks.size() || holdovers_.blocks[i + 1].site != b.site;
+      if (!is_last) continue;
+      std::ranges::sort(ages, std::greater());
+      const size_t exceptions = staying / kStayingPerException;
+      longest_[b.site] = exceptions < ages.size() ? ages[exceptions] : 0;
+      ages.clear();
+      staying = 0;
     }
   }
 
@@ -287,15 +301,18 @@ class GrowthFinder {
     return std::string(to_string(category));
   }
 
+  std::string line_of(const Group& g) const {
+    const trace::FrameId own = holdovers_.sites[g.blocks.front().site].frame;
+    const trace::FrameId frame = g.lead_frame != 0 ? g.lead_frame : own;
+    return frame == 0 ? "" : frame_name(trace_.tables, trace_.tables.frames[frame]);
+  }
+
   std::string name_of(const Group& g) {
-    if (g.lead_frame != 0) {
-      const std::string name = frame_name(trace_.tables, trace_.tables.frames[g.lead_frame]);
-      if (g.other_sites == 0) return name;
-      return trf("{} and {} other {}", name, g.other_sites,
+    if (const std::string line = line_of(g); !line.empty()) {
+      if (g.other_sites == 0) return line;
+      return trf("{} and {} other {}", line, g.other_sites,
                  g.other_sites == 1 ? tr("line") : tr("lines"));
     }
-    const trace::FrameId frame = holdovers_.sites[g.blocks.front().site].frame;
-    if (frame != 0) return frame_name(trace_.tables, trace_.tables.frames[frame]);
     if (const std::string called = called_by_program(g); !called.empty()) return called;
     std::vector<uint64_t> sizes;
     sizes.reserve(g.blocks.size());
@@ -325,6 +342,7 @@ class GrowthFinder {
     Growth growth;
     growth.kind = kind;
     growth.site = name_of(g);
+    growth.line = line_of(g);
     growth.stack = typical_stack(g);
     if (kind != GrowthKind::kOneOff) {
       const Slope slope = slope_of(window_, g);

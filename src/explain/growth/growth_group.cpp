@@ -86,27 +86,19 @@ double ratio_since_first(std::vector<uint32_t> births, uint32_t length) {
   return std::max(whole, lasting_log_ratio(births, length - first));
 }
 
-// The pairs of this many values are tested: longer series are thinned evenly.
-constexpr uint32_t kMaxEnds = 400;
-
-struct Ends {
-  std::vector<double> values;
-  uint32_t stride = 1;
-};
-
 // Live bytes at the ends of steps [first, last).
-Ends live_at_ends(const GrowthWindow& w, const GrowthGroup& g, uint32_t first, uint32_t last) {
+std::vector<double> live_at_ends(const GrowthWindow& w, const GrowthGroup& g, uint32_t first,
+                                 uint32_t last) {
   std::vector<double> change(w.steps + 1, 0.0);
   for (const Holdover& b : g.blocks) {
     change[b.birth] += static_cast<double>(b.bytes);
     change[b.death] -= static_cast<double>(b.bytes);
   }
-  Ends ends;
-  ends.stride = std::max(1U, (last - std::min(first, last) + kMaxEnds - 1) / kMaxEnds);
+  std::vector<double> ends;
   double live = 0;
   for (uint32_t i = 0; i < last; ++i) {
     live += change[i];
-    if (i >= first && (i - first) % ends.stride == 0) ends.values.push_back(live);
+    if (i >= first) ends.push_back(live);
   }
   return ends;
 }
@@ -169,7 +161,7 @@ double log_ratio_of(const GrowthWindow& w, const GrowthGroup& g) {
 }
 
 Trend trend_of(const GrowthWindow& w, const GrowthGroup& g) {
-  return mann_kendall(live_at_ends(w, g, w.warmup, w.steps).values);
+  return mann_kendall(live_at_ends(w, g, w.warmup, w.steps));
 }
 
 double fading_of(const GrowthWindow& w, const GrowthGroup& g) {
@@ -185,10 +177,7 @@ bool survives(const GrowthGroup& g) {
 // The last ends are left out: whether what was born there survives is unknown.
 Slope slope_of(const GrowthWindow& w, const GrowthGroup& g) {
   const uint32_t first = g.births.empty() ? w.warmup : g.births.front();
-  const Ends ends = live_at_ends(w, g, first, w.steps + 1 - g.outlived);
-  Slope slope = sen_slope(ends.values);
-  for (double* each : {&slope.median, &slope.low, &slope.high}) *each /= ends.stride;
-  return slope;
+  return sen_slope(live_at_ends(w, g, first, w.steps + 1 - g.outlived));
 }
 
 namespace {

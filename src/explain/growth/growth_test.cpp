@@ -119,6 +119,13 @@ TEST(Growth, IsSilentOnJobsThatDoNotLeak) {
   EXPECT_LE(alarms, jobs / 100) << "of " << jobs;
 }
 
+TEST(Growth, AnotherBlockOfItsSizeDoesNotHideALeak) {
+  const auto leaks = leaks_of(record(
+      {.steps = 60, .annotated = true, .leak_bytes = 30'000, .leak_from = 4, .long_lived = true}));
+  ASSERT_EQ(leaks.size(), 1u);
+  EXPECT_NEAR(leaks.front().bytes_per_step, 30'000, 1'500);
+}
+
 TEST(Growth, LeaksOfEveryThirdStepCount) {
   const std::vector<Growth> leaks =
       leaks_of(record({.steps = 30, .leak_bytes = 30'000, .leak_every = 3}));

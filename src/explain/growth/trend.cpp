@@ -13,6 +13,14 @@ namespace {
 
 constexpr double kTwoSided95 = 1.959964;
 
+size_t stride_of(size_t length) { return (length + kMaxTrendValues - 1) / kMaxTrendValues; }
+
+std::vector<double> thinned(std::span<const double> series, size_t stride) {
+  std::vector<double> values;
+  for (size_t i = 0; i < series.size(); i += stride) values.push_back(series[i]);
+  return values;
+}
+
 // Of S, the number of pairs in rising order minus that of pairs in falling order.
 struct Kendall {
   int64_t s = 0;
@@ -76,7 +84,8 @@ double p_value_of(const Kendall& k, int64_t s, size_t n) {
 
 }  // namespace
 
-Trend mann_kendall(std::span<const double> series) {
+Trend mann_kendall(std::span<const double> whole) {
+  const std::vector<double> series = thinned(whole, stride_of(whole.size()));
   const auto differs = [&](double value) { return value != series.front(); };
   if (std::ranges::none_of(series, differs)) return {};
   const Kendall k = kendall_of(series);
@@ -85,14 +94,15 @@ Trend mann_kendall(std::span<const double> series) {
 
 Slope sen_slope(std::span<const double> series) {
   if (series.size() < 2) return {};
-  std::vector<double> slopes;
-  for (size_t i = 0; i < series.size(); ++i) {
-    for (size_t j = i + 1; j < series.size(); ++j)
-      slopes.push_back((series[j] - series[i]) / static_cast<double>(j - i));
-  }
+  const size_t stride = stride_of(series.size());
+  const std::vector<double> values = thinned(series, stride);
+  std::vector<Point> points;
+  for (size_t i = 0; i < values.size(); ++i)
+    points.push_back({static_cast<double>(i * stride), values[i]});
+  std::vector<double> slopes = slopes_of(points);
   std::ranges::sort(slopes);
   const auto count = static_cast<double>(slopes.size());
-  const double spread = kTwoSided95 * std::sqrt(kendall_of(series).variance);
+  const double spread = kTwoSided95 * std::sqrt(kendall_of(values).variance);
   const double low = std::max((count - spread) / 2, 1.0);
   const double high = std::min((count + spread) / 2 + 1, count);
   return {median_of(slopes), slopes[static_cast<size_t>(low) - 1],

@@ -12,6 +12,7 @@ namespace vram::explain {
 // The Mann–Kendall test (Mann 1945, Kendall 1975) of "the values come in random order" against
 // "they rise". Without ties and for at most kExactLength values the distribution is exact; else it
 // is the normal approximation with the continuity correction and the variance corrected for ties.
+inline constexpr size_t kMaxTrendValues = 400;  // of both: longer series are thinned evenly first
 struct Trend {
   double p_value = 1;  // one-sided
   // What the p-value of the same values would be in rising order: a series of equal values cannot

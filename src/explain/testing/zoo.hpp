@@ -28,6 +28,7 @@ struct Job {
   uint64_t leak_bytes = 0;        // kept for ever ...
   uint32_t leak_every = 1;        // ... every so many steps
   uint32_t leak_from = 0;         // ... from this step on
+  bool long_lived = false;        // another block of that size lives nearly as long as the job
   uint32_t noise = 0;             // blocks a step that live for up to two steps, of any size
   uint32_t common = 0;            // blocks of `common_bytes` a step that live for one to four steps
   uint64_t common_bytes = 0;
@@ -153,6 +154,8 @@ class TrainingRun {
   }
 
   void habits(uint32_t step) {
+    if (job_.long_lived && step == 2) long_lived_.push_back(b_.alloc(job_.leak_bytes));
+    if (job_.long_lived && step + 2 == job_.steps) b_.free_all(&long_lived_);
     if (job_.evaluate_every > 0 && step % job_.evaluate_every == job_.evaluate_every - 1) {
       for (int batch = 0; batch < 3; ++batch) {
         auto outputs = forward(96);
@@ -192,7 +195,7 @@ class TrainingRun {
   std::mt19937 random_;
   TraceBuilder b_;
   std::vector<uint64_t> weights_;
-  std::vector<TraceBuilder::Block> gradients_, garbage_, window_, cache_, kept_;
+  std::vector<TraceBuilder::Block> gradients_, garbage_, window_, cache_, kept_, long_lived_;
   std::vector<TraceBuilder::Block> batches_;
   std::map<uint32_t, std::vector<TraceBuilder::Block>> dying_;  // by the step that frees them
   std::vector<uint64_t> shapes_;

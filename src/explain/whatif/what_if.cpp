@@ -150,8 +150,11 @@ void add_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
     limit_is_assumed = limit->is_assumed;
     for (Oom& oom : report.ooms) name_limit(*limit, oom);
   }
-  const std::vector<TuneCandidate> candidates =
-      replay_all(program, specs, replay::tune_replay_options(options));
+  ReplayOptions replay_options = replay::tune_replay_options(options);
+  replay_options.max_driver_calls = replay::max_driver_calls_of(program);
+  std::vector<TuneCandidate> candidates = replay_all(program, specs, replay_options);
+  if (candidates.front().result.gave_up) return;
+  std::erase_if(candidates, [](const TuneCandidate& each) { return each.result.gave_up; });
   const ReplayResult& own = candidates.front().result;
   if (!agrees(own, report)) return;
   const replay::Fidelity fidelity = replay::fidelity_of(program, own);

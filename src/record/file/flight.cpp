@@ -12,6 +12,7 @@
 #include <deque>
 #include <mutex>
 #include <unistd.h>
+#include <vector>
 
 namespace vram::record {
 namespace {
@@ -116,10 +117,11 @@ Result<> FlightWindow::add(const Record& record) {
   if (newer_began_ns_ == 0) newer_began_ns_ = record.time_ns;
   last_ns_ = record.time_ns;
   if (record.op == Op::kStep) ++steps_of_newer_;
+  rules_.add(record, older_->live());
   VRAM_TRY(older_->add(record));
   VRAM_TRY(newer_->add(record));
   ++event_count_;
-  if (older_->live_blocks() > flight_.max_live_blocks) {
+  if (older_->live().block_count() > flight_.max_live_blocks) {
     return fail(Code::kTooLarge,
                 "more than {} blocks are alive, whose table would exceed the memory of a flight "
                 "recorder: record this program with vram.record()",
@@ -150,10 +152,13 @@ Result<> FlightWindow::finish() {
   return {};
 }
 
-Result<std::string> FlightWindow::dump(DumpReason reason, const std::string& path) {
+Result<std::string> FlightWindow::dump(DumpReason reason, const std::string& path,
+                                       const std::string& rule) {
   std::string to = path.empty() ? dumped_files().next_name(options_.path, reason) : path;
   const std::string why(kDumpReasons[static_cast<size_t>(reason)]);
-  VRAM_TRY(older_->copy_to(to, {.key = "flight.reason", .value = why}));
+  std::vector<trace::Setting> facts = {{.key = "flight.reason", .value = why}};
+  if (!rule.empty()) facts.push_back({.key = "flight.rule", .value = rule});
+  VRAM_TRY(older_->copy_to(to, facts));
   if (path.empty()) dumped_files().add(to, flight_.max_files);
   return to;
 }

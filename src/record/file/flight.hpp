@@ -10,6 +10,7 @@
 #pragma once
 
 #include "record/dumps.hpp"
+#include "record/file/flight_rules.hpp"
 #include "record/file/output.hpp"
 #include "record/file/recording.hpp"
 
@@ -31,6 +32,7 @@ struct FlightOptions {
   uint32_t max_files = 4;
   // Beyond this many live blocks their table would take more memory than the recorder may.
   size_t max_live_blocks = size_t{1} << 15;
+  FlightRulesOptions rules = {};
 };
 
 class FlightWindow final : public RecordOutput {
@@ -50,20 +52,24 @@ class FlightWindow final : public RecordOutput {
   [[nodiscard]] uint64_t written_bytes() const override { return older_->written_bytes(); }
   [[nodiscard]] uint64_t event_count() const override { return event_count_; }
 
-  // Writes what is retained. "" is a name of its own next to the older file
+  // A rule that has fired since the last call: write a file.
+  [[nodiscard]] std::optional<FlightRules::Fired> take_fired() { return rules_.take(); }
+  // Writes what is retained, with a fact about why. "" is a name of its own next to the older file
   // (flight.4711.oom.vtrace, flight.4711.oom-2.vtrace), and another one than those of this
   // process's former windows. Returns the path. A failure leaves no file behind.
-  [[nodiscard]] Result<std::string> dump(DumpReason reason, const std::string& path = "");
+  [[nodiscard]] Result<std::string> dump(DumpReason reason, const std::string& path = "",
+                                         const std::string& rule = "");
 
  private:
   FlightWindow(RecordingOptions options, const FlightOptions& flight)
-      : options_(std::move(options)), flight_(flight) {}
+      : options_(std::move(options)), flight_(flight), rules_(flight.rules) {}
   [[nodiscard]] bool is_covered() const;
   [[nodiscard]] Result<> begin_newer();
   [[nodiscard]] Result<> promote();
 
   RecordingOptions options_;
   FlightOptions flight_;
+  FlightRules rules_;
   std::unique_ptr<Recording> older_;
   std::unique_ptr<Recording> newer_;
   uint64_t steps_of_newer_ = 0;

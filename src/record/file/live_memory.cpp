@@ -26,13 +26,22 @@ LiveMemory::Block* LiveMemory::find(const Record& record) {
 }
 
 void LiveMemory::add(const Record& alloc, std::vector<Record> homes) {
-  blocks_.insert_or_assign(key_of(alloc), Block{.alloc = alloc, .homes = std::move(homes)});
+  Block& block = blocks_[key_of(alloc)];
+  block_bytes_ += alloc.size_bytes - block.alloc.size_bytes;
+  block = Block{.alloc = alloc, .homes = std::move(homes)};
 }
 
-void LiveMemory::remove(const Record& record) { blocks_.erase(key_of(record)); }
+void LiveMemory::remove(const Record& record) {
+  const auto found = blocks_.find(key_of(record));
+  if (found == blocks_.end()) return;
+  block_bytes_ -= found->second.alloc.size_bytes;
+  blocks_.erase(found);
+}
 
 void LiveMemory::map(const Record& segment) {
-  segments_.insert_or_assign(key_of(segment), segment);
+  Record& mapped = segments_[key_of(segment)];
+  mapped_bytes_ += segment.size_bytes - mapped.size_bytes;
+  mapped = segment;
 }
 
 void LiveMemory::unmap(const Record& segment) {
@@ -47,6 +56,7 @@ void LiveMemory::unmap(const Record& segment) {
       ++it;
       continue;
     }
+    mapped_bytes_ -= old.size_bytes;
     it = segments_.erase(it);
     if (old.address < begin) map(part_of(old, old.address, begin));
     if (old_end > end) map(part_of(old, end, old_end));

@@ -47,6 +47,9 @@ class LiveMemory {
   [[nodiscard]] std::vector<Record> segments() const;
   [[nodiscard]] std::vector<Block> blocks() const;
   [[nodiscard]] size_t block_count() const { return blocks_.size(); }
+  // Of all devices: in blocks, and mapped.
+  [[nodiscard]] uint64_t block_bytes() const { return block_bytes_; }
+  [[nodiscard]] uint64_t mapped_bytes() const { return mapped_bytes_; }
 
  private:
   struct HashOfKey {
@@ -56,6 +59,8 @@ class LiveMemory {
   };
   std::unordered_map<Key, Block, HashOfKey> blocks_;
   std::map<Key, Record> segments_;
+  uint64_t block_bytes_ = 0;
+  uint64_t mapped_bytes_ = 0;
 };
 
 // EndState: an allocator's own list of its memory at the end of a file, with which readers check

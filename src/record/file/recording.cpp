@@ -374,7 +374,7 @@ Result<std::unique_ptr<Recording>> Recording::create_after(const Recording& befo
   return recording;
 }
 
-Result<> Recording::copy_to(const std::string& path, const trace::Setting& about) {
+Result<> Recording::copy_to(const std::string& path, std::span<const trace::Setting> about) {
   VRAM_TRY(write_out());
   VRAM_TRY_ASSIGN(const auto copy,
                   FileSink::create(path, Existing::kReplaceOwn, Continuation::kNone));

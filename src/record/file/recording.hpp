@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -46,10 +47,10 @@ class Recording final : public RecordOutput {
   [[nodiscard]] uint64_t written_bytes() const override;
   [[nodiscard]] uint64_t event_count() const override { return event_count_; }
 
-  [[nodiscard]] size_t live_blocks() const { return live_.block_count(); }
-  // Of a recording without a limit: flushes it, and writes a complete copy with this fact. A failed
-  // copy is removed; the recording continues.
-  [[nodiscard]] Result<> copy_to(const std::string& path, const trace::Setting& about);
+  [[nodiscard]] const LiveMemory& live() const { return live_; }
+  // Of a recording without a limit: flushes it, and writes a complete copy with these facts. A
+  // failed copy is removed; the recording continues.
+  [[nodiscard]] Result<> copy_to(const std::string& path, std::span<const trace::Setting> about);
   // Of recordings without a limit: takes the place of the other one's file.
   [[nodiscard]] Result<> replace(const Recording& other) {
     return part_->sink->replace(*other.part_->sink);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace vram::record {
 
@@ -22,6 +23,19 @@ struct FrameLayout {
 inline constexpr std::array kFrameLayouts = {FrameLayout{0x030b, 56, 8, 32, 48, 56},
                                              FrameLayout{0x030c, 56, 0, 0, 8, 56},
                                              FrameLayout{0x030d, 72, std::nullopt, 0, 8, 56}};
+
+// From this version on the runtime (_PyRuntime) begins with a description of itself. Without the
+// GIL, an interpreter has other frames.
+inline constexpr uint64_t kFirstDescribed = 0x030d;
+struct RuntimeDescription {
+  std::array<char, 8> cookie{};
+  uint64_t version = 0;
+  uint64_t is_free_threaded = 0;
+};
+[[nodiscard]] constexpr bool has_gil(const RuntimeDescription& runtime) {
+  return std::string_view(runtime.cookie.data(), runtime.cookie.size()) == "xdebugpy" &&
+         runtime.is_free_threaded == 0;
+}
 
 // nullptr: it is unknown.
 [[nodiscard]] constexpr const FrameLayout* frame_layout_of(uint64_t version) {

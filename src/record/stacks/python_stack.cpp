@@ -5,6 +5,7 @@
 #include "record/stacks/native_stack.hpp"
 #include "record/stacks/raw_frames.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -40,11 +41,16 @@ const CPython& python() {
   return functions;
 }
 
+// Beyond the limit. Its code may be freed, so neither it nor its stack may be recognized later.
+constexpr FrameNumber kUnknownPlace = kNativeFrame - 1;
+
 class Frames {
  public:
+  void set_max(size_t max_places) { max_places_.store(max_places, std::memory_order_relaxed); }
   // The GIL is held, the lock not: what Python is asked may let another thread have the GIL.
   FrameNumber number_of(const Place& place) {
     if (const auto known = find(place)) return *known;
+    if (is_full()) return kUnknownPlace;
     FrameText text = describe(place);
     python().keep(place.code);  // another code object must not take its address
     const auto [number, is_new] = add(place, std::move(text));
@@ -87,7 +93,13 @@ class Frames {
     return copy;
   }
 
+  bool is_full() {
+    const std::lock_guard guard(lock_);
+    return texts_.size() >= max_places_.load(std::memory_order_relaxed);
+  }
+
   ForkLock lock_;
+  std::atomic<size_t> max_places_{SIZE_MAX};
   std::unordered_map<Place, FrameNumber, HashOfPlace> numbers_;
   std::vector<FrameText> texts_;
 };
@@ -103,8 +115,10 @@ class FrameCache {
  public:
   FrameNumber number_of(const Place& place) {
     Entry& entry = entries_[HashOfPlace{}(place) % entries_.size()];
-    if (!(entry.place == place)) entry = {place, frames().number_of(place)};
-    return entry.number;
+    if (entry.place == place) return entry.number;
+    const FrameNumber number = frames().number_of(place);
+    if (number != kUnknownPlace) entry = {place, number};
+    return number;
   }
 
  private:
@@ -170,6 +184,12 @@ class ErrorStateGuard {
   bool was_on_ = false;
 };
 
+// Whether all of its code stays, so that the stack can be recognized by its hash.
+bool is_known(StackId stack) {
+  const std::vector<FrameNumber> numbers = stores().stacks.frames(stack);
+  return stack != 0 && std::ranges::find(numbers, kUnknownPlace) == numbers.end();
+}
+
 Met* met_by_this_thread() {
   constinit static thread_local ThreadOwned<Met> met;
   return met.get();
@@ -196,7 +216,7 @@ StackId walk(Object* thread) {
     frame = outer;
   }
   const StackId stack = stores().stacks.intern(std::span(numbers).first(count));
-  if (hash != 0 && stack != 0 && RawFrames::confirm(thread, std::span(codes).first(count)))
+  if (hash != 0 && is_known(stack) && RawFrames::confirm(thread, std::span(codes).first(count)))
     met->stacks.add(hash, stack);
   return stack;
 }
@@ -255,15 +275,21 @@ StackId walk_unless_met(Object* thread, const Walk& walk_with_gil) {
   if (const StackId known = hash != 0 ? met->stacks.find(hash) : 0; known != 0) return known;
   const StackId stack = walk_with_gil();
   // Another thread may have walked, and found that the layout is not what it was taken for.
-  if (hash != 0 && stack != 0 && RawFrames::hash(thread) == hash) met->stacks.add(hash, stack);
+  if (hash != 0 && is_known(stack) && RawFrames::hash(thread) == hash) met->stacks.add(hash, stack);
   return stack;
 }
 
 }  // namespace
 
+bool PythonStacks::is_thread_without_code() {
+  if (!is_available()) return false;
+  const Object* const thread = python().this_thread();
+  return thread == nullptr || RawFrames::has_none(thread);
+}
+
 StackId PythonStacks::capture() {
   Object* thread = thread_to_walk();
-  if (thread == nullptr) return 0;
+  if (thread == nullptr || RawFrames::has_none(thread)) return 0;
   if (holds_gil(thread)) return walk(thread);
   return walk_unless_met(thread, [thread]() -> StackId {
     const Waiting waiting;
@@ -277,7 +303,7 @@ StackId PythonStacks::capture() {
 
 StackId PythonStacks::try_capture(std::chrono::milliseconds timeout) {
   Object* thread = thread_to_walk();
-  if (thread == nullptr) return 0;
+  if (thread == nullptr || RawFrames::has_none(thread)) return 0;
   if (holds_gil(thread)) return walk(thread);
   return walk_unless_met(thread, [&]() -> StackId {
     return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread, timeout);
@@ -289,6 +315,10 @@ void PythonStacks::close() {
   const auto deadline = std::chrono::steady_clock::now() + kClosingTime;
   while (waiting_count.load() != 0 && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void PythonStacks::set_limited(bool is_limited) {
+  frames().set_max(is_limited ? kMaxPlaces : SIZE_MAX);
 }
 
 FrameText PythonStacks::describe(FrameNumber frame) { return frames().text(frame); }

@@ -2,10 +2,12 @@
 // the functions of CPython that are looked for.
 #include "record/stacks/python_stack.hpp"
 
+#include "record/stacks/frame_layout.hpp"
 #include "record/stacks/native_stack.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -95,6 +97,31 @@ TEST_F(PythonStacksTest, FramesAreNamed) {
   EXPECT_EQ(name_of(capture_patiently()), name) << "by the thread that takes the GIL";
   is_attached = true;
   EXPECT_EQ(name_of(PythonStacks::try_capture(kTimeout)), name) << "by this thread";
+}
+
+TEST(FrameLayoutTest, ARuntimeWithoutTheGilIsRecognized) {
+  constexpr std::array kCookie = {'x', 'd', 'e', 'b', 'u', 'g', 'p', 'y'};
+  EXPECT_TRUE(has_gil({.cookie = kCookie, .version = 0x030d02f0}));
+  EXPECT_FALSE(has_gil({.cookie = kCookie, .version = 0x030d02f0, .is_free_threaded = 1}));
+  EXPECT_FALSE(has_gil({}));
+}
+
+// As a program that generates code does.
+TEST_F(PythonStacksTest, LimitedPlacesAreForgottenBeyondTheLimit) {
+  is_attached = true;
+  PythonStacks::set_limited(true);
+  FakeCode* const reused = kept(FakeCode{"before"});
+  for (size_t i = 0; i <= PythonStacks::kMaxPlaces; ++i) {
+    FakeFrame frame{.code = kept(FakeCode{"generated"})};
+    innermost = &frame;
+    (void)PythonStacks::capture();
+  }
+  FakeFrame frame{.code = reused};
+  innermost = &frame;
+  EXPECT_EQ(name_of(PythonStacks::capture()), "?");
+  PythonStacks::set_limited(false);
+  reused->name = "after";  // other code at the same address
+  EXPECT_EQ(name_of(PythonStacks::capture()), "after");
 }
 
 TEST_F(PythonStacksTest, NumbersOfNoFrameAreDescribedToo) {

@@ -12,8 +12,6 @@ namespace {
 
 constexpr uint64_t kMix = 0x9e3779b97f4a7c15u;
 
-constexpr uint64_t kFirstWithOffsets = 0x030d;
-
 std::atomic<const FrameLayout*> layout{nullptr};
 
 template <typename Value>
@@ -23,12 +21,9 @@ Value read_at(const void* base, int16_t offset) {
   return value;
 }
 
-// From 3.13 on the runtime begins with a description of itself: its name, version, and whether it
-// has no GIL. Those have other frames.
 bool has_gil() {
   const void* const runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
-  return runtime != nullptr && std::memcmp(runtime, "xdebugpy", 8) == 0 &&
-         read_at<uint64_t>(runtime, 16) == 0;
+  return runtime != nullptr && record::has_gil(read_at<RuntimeDescription>(runtime, 0));
 }
 
 const void* innermost(const FrameLayout& of, const void* thread) {
@@ -43,7 +38,7 @@ void RawFrames::prepare() {
   const auto* const version = static_cast<const unsigned long*>(dlsym(RTLD_DEFAULT, "Py_Version"));
   if (version == nullptr) return;
   const FrameLayout* const known = frame_layout_of(*version >> 16);
-  if (known != nullptr && (known->version < kFirstWithOffsets || has_gil())) layout.store(known);
+  if (known != nullptr && (known->version < kFirstDescribed || has_gil())) layout.store(known);
 }
 
 uint64_t RawFrames::hash(const CPython::Object* thread) {
@@ -56,6 +51,11 @@ uint64_t RawFrames::hash(const CPython::Object* thread) {
     hash = ((hash ^ hash >> 32) ^ read_at<uint64_t>(frame, of->instruction)) * kMix;
   }
   return hash ^ hash >> 29;
+}
+
+bool RawFrames::has_none(const CPython::Object* thread) {
+  const FrameLayout* const of = layout.load(std::memory_order_relaxed);
+  return of != nullptr && innermost(*of, thread) == nullptr;
 }
 
 bool RawFrames::confirm(const CPython::Object* thread, std::span<CPython::Object* const> codes) {

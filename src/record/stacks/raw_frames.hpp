@@ -19,6 +19,8 @@ class RawFrames {
   // instruction of each frame; 0: the layout is unknown. Two equal stacks have equal numbers, for
   // as long as their code lives.
   [[nodiscard]] static uint64_t hash(const CPython::Object* thread);
+  // Whether the thread runs no Python code, for all that is known of the layout.
+  [[nodiscard]] static bool has_none(const CPython::Object* thread);
   // Whether the frames have this code, innermost first, with others in between that the interpreter
   // does not show. If not, the layout is not what it was taken for, and is unknown from now on.
   [[nodiscard]] static bool confirm(const CPython::Object* thread,

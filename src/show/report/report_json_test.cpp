@@ -92,13 +92,22 @@ TEST(ReportJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
       {"step", "/steps/items/0"},
       {"phase", "/steps/phases/0"},
       {"growth", "/growth/0"},
+      {"rest", "/rest"},
+      {"rest_item", "/rest/items/0"},
+      {"marks", "/marks"},
+      {"mark_total", "/marks/totals/0"},
+      {"mark", "/marks/items/0"},
       {"oom", "/ooms/0"},
       {"what_if", "/what_if"},
       {"what_if_replay", "/what_if/replays/0"},
       {"finding", "/findings/0"},
       {"slice", "/timeline/0"},
       {"note", "/notes/0"}};
-  const Json json = sample_report_json();
+  explain::Report report = testing::sample_report();
+  report.devices[0].rest.emplace().items.resize(1);
+  report.devices[0].marks.totals.resize(1);
+  report.devices[0].marks.lines.resize(1);
+  const Json json = Json::parse(report_json(report));
   auto documents = vram::testing::documented("vram.report/1");
   for (const auto& [name, pointer] : objects) {
     vram::testing::Names keys = vram::testing::keys_of(json.at(Json::json_pointer(pointer)));

@@ -114,6 +114,7 @@ inline explain::DeviceReport sample_device(uint32_t ordinal) {
   device.steps = sample_steps();
   device.growth = {{.kind = explain::GrowthKind::kLeak,
                     .site = "train.py:88 hook",
+                    .line = "train.py:88 hook",
                     .stack = {{"hook", "/home/user/train.py", 88}},
                     .bytes_per_step = 1.5 * kSampleMiB,
                     .bytes_per_step_low = 1.25 * kSampleMiB,

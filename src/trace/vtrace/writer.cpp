@@ -282,11 +282,11 @@ Result<> VtraceWriter::finish() {
   return state_->put_index();
 }
 
-Result<> VtraceWriter::complete_copy(VtraceSink& copy, const Setting& about) {
+Result<> VtraceWriter::complete_copy(VtraceSink& copy, std::span<const Setting> about) {
   VtraceSink* const own = std::exchange(state_->sink, &copy);
   const uint64_t offset = state_->offset;
   const size_t frames = state_->index.size();
-  state_->meta.put_about(about);
+  for (const Setting& each : about) state_->meta.put_about(each);
   auto done = state_->put_meta();
   if (done) done = state_->put_index();
   state_->sink = own;

@@ -68,9 +68,9 @@ class VtraceWriter {
   [[nodiscard]] Result<> flush();
   // flush(), then the index. The writer takes nothing more.
   [[nodiscard]] Result<> finish();
-  // Writes to another sink, which has a copy of all bytes so far, what completes that copy: a fact
+  // Writes to another sink, which has a copy of all bytes so far, what completes that copy: facts
   // about it, and the index. Call flush() before the copy is made. This writer continues.
-  [[nodiscard]] Result<> complete_copy(VtraceSink& copy, const Setting& about);
+  [[nodiscard]] Result<> complete_copy(VtraceSink& copy, std::span<const Setting> about);
 
  private:
   struct State;

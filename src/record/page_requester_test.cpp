@@ -1,6 +1,6 @@
 // Both sides of a request to trim, in processes of their own, and pages that another program has
 // put there.
-#include "record/trim_requester.hpp"
+#include "record/page_requester.hpp"
 
 #include "base/testing/waiting.hpp"
 #include "record/board.hpp"
@@ -66,7 +66,7 @@ class Owner {
   bool is_dead_ = false;
 };
 
-class TrimRequesterTest : public testing::Test {
+class PageRequesterTest : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove_all(folder_); }
   [[nodiscard]] std::string path(uint32_t pid) const { return folder_ + "/" + std::to_string(pid); }
@@ -78,7 +78,7 @@ class TrimRequesterTest : public testing::Test {
       Owner::signal_ready();
       while (true) {
         if (const auto requester = board.request())
-          board.answer(*requester, requester->device + requester->bytes);
+          board.answer(*requester, requester->order.device_or_steps + requester->order.bytes_or_ns);
         usleep(100);
       }
     };
@@ -90,8 +90,8 @@ class TrimRequesterTest : public testing::Test {
       pause();
     };
   }
-  [[nodiscard]] Result<TrimRequester> start(uint32_t pid, const TrimTarget& target = {}) const {
-    return TrimRequester::start(folder_, pid, target);
+  [[nodiscard]] Result<PageRequester> start(uint32_t pid, const PageOrder& target = {}) const {
+    return PageRequester::start(folder_, pid, target);
   }
   [[nodiscard]] Code refusal_of(uint32_t pid) const {
     const auto requester = start(pid);
@@ -101,51 +101,80 @@ class TrimRequesterTest : public testing::Test {
   std::string folder_ = "/dev/shm/vram-test-trim-" + std::to_string(getpid());
 };
 
-TEST_F(TrimRequesterTest, AnotherProcessAnswersWithWhatCameBack) {
+TEST_F(PageRequesterTest, AnotherProcessAnswersWithWhatCameBack) {
   const Owner owner(answering());
-  TrimRequester first = start(owner.pid(), {.device = 3, .bytes = 64 * kMiB}).value();
-  EXPECT_EQ(first.wait(kLongNs), TrimState::kAnswered);
+  PageRequester first =
+      start(owner.pid(), {.device_or_steps = 3, .bytes_or_ns = 64 * kMiB}).value();
+  EXPECT_EQ(first.wait(kLongNs), RequestState::kAnswered);
   EXPECT_EQ(first.bytes(), 64 * kMiB + 3);
-  const TrimRequester answered = std::move(first);
-  TrimRequester second = start(owner.pid(), {.device = 0, .bytes = 5}).value();
-  EXPECT_EQ(second.wait(kSoonNs), TrimState::kQueued) << "the first still has the page";
+  const PageRequester answered = std::move(first);
+  PageRequester second = start(owner.pid(), {.device_or_steps = 0, .bytes_or_ns = 5}).value();
+  EXPECT_EQ(second.wait(kSoonNs), RequestState::kQueued) << "the first still has the page";
 }
 
-TEST_F(TrimRequesterTest, WhoDoesNotAnswerIsNotWaitedForLonger) {
+TEST_F(PageRequesterTest, WhoDoesNotAnswerIsNotWaitedForLonger) {
   const Owner owner(silent());
-  TrimRequester requester = start(owner.pid()).value();
-  EXPECT_EQ(requester.wait(kSoonNs), TrimState::kAsked);
+  PageRequester requester = start(owner.pid()).value();
+  EXPECT_EQ(requester.wait(kSoonNs), RequestState::kAsked);
   EXPECT_FALSE(requester.bytes().has_value());
 }
 
-TEST_F(TrimRequesterTest, AnUnansweredRequestOfAnotherAskerIsReplaced) {
+TEST_F(PageRequesterTest, AnUnansweredRequestOfAnotherAskerIsReplaced) {
   Board board = Board::open(folder_).value();
   {
-    const TrimRequester given_up = start(self(), {.device = 1, .bytes = 10}).value();
+    const PageRequester given_up = start(self(), {.device_or_steps = 1, .bytes_or_ns = 10}).value();
   }
   const uint64_t old = board.request().value().number;
-  TrimRequester requester = start(self(), {.device = 2, .bytes = 20}).value();
-  const TrimRequest request = board.request().value();
+  PageRequester requester = start(self(), {.device_or_steps = 2, .bytes_or_ns = 20}).value();
+  const PageRequest request = board.request().value();
   EXPECT_NE(request.number, old);
-  EXPECT_EQ(request.bytes, 20u);
+  EXPECT_EQ(request.order.bytes_or_ns, 20u);
   board.answer({.number = old}, 7);  // that the owner had begun with: not ours
-  EXPECT_EQ(requester.poll(), TrimState::kAsked);
+  EXPECT_EQ(requester.poll(), RequestState::kAsked);
   board.answer(request, 8);
-  EXPECT_EQ(requester.poll(), TrimState::kAnswered);
+  EXPECT_EQ(requester.poll(), RequestState::kAnswered);
   EXPECT_EQ(requester.bytes(), 8u);
 }
 
-TEST_F(TrimRequesterTest, WhatTheProcessCantTellIsUnknown) {
+TEST_F(PageRequesterTest, ARequestThatIsTakenBackIsNotAnswered) {
   Board board = Board::open(folder_).value();
-  TrimRequester requester = start(self()).value();
-  EXPECT_EQ(board.request().value().bytes, kBoardUnknown);
+  PageRequester late = start(self()).value();
+  const PageRequest begun = board.request().value();
+  EXPECT_EQ(late.withdraw(), RequestState::kAsked);
+  EXPECT_FALSE(board.request().has_value());
+  EXPECT_FALSE(board.answer(begun, 7)) << "the owner learns of it after its answer";
+}
+
+TEST_F(PageRequesterTest, AnAnswerAtTheLastMomentIsSeen) {
+  Board board = Board::open(folder_).value();
+  PageRequester late = start(self()).value();
+  EXPECT_TRUE(board.answer(board.request().value(), 7));
+  EXPECT_EQ(late.withdraw(), RequestState::kAnswered);
+  EXPECT_EQ(late.bytes(), 7u);
+}
+
+TEST_F(PageRequesterTest, AfterOneThatWasTakenBackTheNextIsAnswered) {
+  Board board = Board::open(folder_).value();
+  {
+    PageRequester late = start(self()).value();
+    (void)late.withdraw();
+  }
+  PageRequester next = start(self()).value();
+  EXPECT_TRUE(board.answer(board.request().value(), 9));
+  EXPECT_EQ(next.poll(), RequestState::kAnswered);
+}
+
+TEST_F(PageRequesterTest, WhatTheProcessCantTellIsUnknown) {
+  Board board = Board::open(folder_).value();
+  PageRequester requester = start(self()).value();
+  EXPECT_EQ(board.request().value().order.bytes_or_ns, kBoardUnknown);
   board.answer(*board.request(), kBoardUnknown);
-  EXPECT_EQ(requester.poll(), TrimState::kAnswered);
+  EXPECT_EQ(requester.poll(), RequestState::kAnswered);
   EXPECT_FALSE(requester.bytes().has_value());
 }
 
 // Each asker wishes another number of bytes, and must get that back.
-TEST_F(TrimRequesterTest, OfManyAskersEachGetsItsOwnAnswer) {
+TEST_F(PageRequesterTest, OfManyAskersEachGetsItsOwnAnswer) {
   const Owner owner(answering());
   std::vector<pid_t> askers;
   for (uint64_t asker = 0; asker < 4; ++asker) {
@@ -153,8 +182,8 @@ TEST_F(TrimRequesterTest, OfManyAskersEachGetsItsOwnAnswer) {
     if (askers.back() != 0) continue;
     for (uint64_t round = 0; round < 25; ++round) {
       const uint64_t bytes = asker * 1000 + round;
-      auto requester = start(owner.pid(), {.device = 0, .bytes = bytes});
-      if (!requester || requester->wait(kLongNs) != TrimState::kAnswered ||
+      auto requester = start(owner.pid(), {.device_or_steps = 0, .bytes_or_ns = bytes});
+      if (!requester || requester->wait(kLongNs) != RequestState::kAnswered ||
           requester->bytes() != bytes)
         _exit(1);
     }
@@ -166,7 +195,7 @@ TEST_F(TrimRequesterTest, OfManyAskersEachGetsItsOwnAnswer) {
   }
 }
 
-TEST_F(TrimRequesterTest, AnAskerThatIsKilledHoldsUpNobody) {
+TEST_F(PageRequesterTest, AnAskerThatIsKilledHoldsUpNobody) {
   const Owner owner(answering());
   {
     const Owner killed([&] {
@@ -174,32 +203,32 @@ TEST_F(TrimRequesterTest, AnAskerThatIsKilledHoldsUpNobody) {
       Owner::signal_ready();
       pause();
     });
-    EXPECT_EQ(start(owner.pid()).value().poll(), TrimState::kQueued);
+    EXPECT_EQ(start(owner.pid()).value().poll(), RequestState::kQueued);
   }
-  EXPECT_EQ(start(owner.pid(), {.device = 0, .bytes = 9}).value().wait(kLongNs),
-            TrimState::kAnswered);
+  EXPECT_EQ(start(owner.pid(), {.device_or_steps = 0, .bytes_or_ns = 9}).value().wait(kLongNs),
+            RequestState::kAnswered);
 }
 
-TEST_F(TrimRequesterTest, AnOwnerThatDiesOrLeavesIsSeen) {
+TEST_F(PageRequesterTest, AnOwnerThatDiesOrLeavesIsSeen) {
   Owner owner(silent());
-  TrimRequester requester = start(owner.pid()).value();
+  PageRequester requester = start(owner.pid()).value();
   owner.kill();
-  EXPECT_EQ(requester.wait(kLongNs), TrimState::kOwnerDied);
+  EXPECT_EQ(requester.wait(kLongNs), RequestState::kOwnerDied);
   EXPECT_EQ(refusal_of(owner.pid()), Code::kNotFound);
   const Board board = Board::open(folder_).value();
-  TrimRequester left = start(self()).value();
+  PageRequester left = start(self()).value();
   board.withdraw();
-  EXPECT_EQ(left.wait(kLongNs), TrimState::kWithdrawn);
+  EXPECT_EQ(left.wait(kLongNs), RequestState::kWithdrawn);
 }
 
-TEST_F(TrimRequesterTest, AnOwnerThatNobodyHasWaitedForIsDead) {
+TEST_F(PageRequesterTest, AnOwnerThatNobodyHasWaitedForIsDead) {
   const Owner owner(silent());
-  TrimRequester requester = start(owner.pid()).value();
+  PageRequester requester = start(owner.pid()).value();
   ::kill(static_cast<pid_t>(owner.pid()), SIGKILL);
-  EXPECT_EQ(requester.wait(kLongNs), TrimState::kOwnerDied);
+  EXPECT_EQ(requester.wait(kLongNs), RequestState::kOwnerDied);
 }
 
-TEST_F(TrimRequesterTest, AnAnswerCountsThoughItsOwnerHasDiedSince) {
+TEST_F(PageRequesterTest, AnAnswerCountsThoughItsOwnerHasDiedSince) {
   Owner owner([this] {
     Board board = Board::open(folder_).value();
     Owner::signal_ready();
@@ -207,18 +236,18 @@ TEST_F(TrimRequesterTest, AnAnswerCountsThoughItsOwnerHasDiedSince) {
     board.answer(*board.request(), 77);
     pause();
   });
-  TrimRequester requester = start(owner.pid()).value();
+  PageRequester requester = start(owner.pid()).value();
   const auto is_answered = [&] {
     return read_board(folder_, owner.pid()).value().state != OwnerState::kAlive ||
-           requester.poll() == TrimState::kAnswered;
+           requester.poll() == RequestState::kAnswered;
   };
   ASSERT_TRUE(eventually(is_answered, kWaitLimit, {})) << "the owner never answered";
   owner.kill();
-  EXPECT_EQ(requester.poll(), TrimState::kAnswered);
+  EXPECT_EQ(requester.poll(), RequestState::kAnswered);
   EXPECT_EQ(requester.bytes(), 77u);
 }
 
-TEST_F(TrimRequesterTest, PagesThatOthersCouldHavePutThereAreNotWritten) {
+TEST_F(PageRequesterTest, PagesThatOthersCouldHavePutThereAreNotWritten) {
   const Board board = Board::open(folder_).value();
   const std::string page = path(self());
   ASSERT_EQ(chmod(page.c_str(), 0660), 0);
@@ -237,7 +266,7 @@ TEST_F(TrimRequesterTest, PagesThatOthersCouldHavePutThereAreNotWritten) {
   EXPECT_TRUE(start(self()).has_value());
 }
 
-TEST_F(TrimRequesterTest, WhatIsNoPageIsNotWritten) {
+TEST_F(PageRequesterTest, WhatIsNoPageIsNotWritten) {
   std::filesystem::create_directory(folder_);
   chmod(folder_.c_str(), 0700);
   std::ofstream(folder_ + "/1") << "short";
@@ -251,7 +280,7 @@ TEST_F(TrimRequesterTest, WhatIsNoPageIsNotWritten) {
 }
 
 // What the page says, changed by hand.
-class ForgedPageTest : public TrimRequesterTest {
+class ForgedPageTest : public PageRequesterTest {
  protected:
   void forge(size_t offset, uint64_t value) const {
     std::fstream page(path(self()), std::ios::in | std::ios::out | std::ios::binary);
@@ -277,22 +306,22 @@ TEST_F(ForgedPageTest, RequestsOfEveryNumberAreSeen) {
   for (const uint64_t number : {uint64_t{255}, UINT64_MAX, uint64_t{0}}) {
     forge(kRequest + offsetof(BoardRequest, wanted), number);
     forge(kRequest + offsetof(BoardRequest, answered), number + 1);
-    TrimRequester requester = start(self()).value();
-    EXPECT_EQ(requester.poll(), TrimState::kAsked) << "answered before it was asked";
+    PageRequester requester = start(self()).value();
+    EXPECT_EQ(requester.poll(), RequestState::kAsked) << "answered before it was asked";
     board.answer(board.request().value(), number % 1000);
-    EXPECT_EQ(requester.poll(), TrimState::kAnswered);
+    EXPECT_EQ(requester.poll(), RequestState::kAnswered);
     EXPECT_EQ(requester.bytes(), number % 1000);
   }
 }
 
-TEST_F(TrimRequesterTest, APageThatShrinksEndsTheWaiting) {
+TEST_F(PageRequesterTest, APageThatShrinksEndsTheWaiting) {
   const Owner owner(silent());
-  TrimRequester requester = start(owner.pid()).value();
+  PageRequester requester = start(owner.pid()).value();
   ASSERT_EQ(truncate(path(owner.pid()).c_str(), 100), 0);
-  EXPECT_EQ(requester.wait(kLongNs), TrimState::kBroken);
+  EXPECT_EQ(requester.wait(kLongNs), RequestState::kBroken);
 }
 
-TEST_F(TrimRequesterTest, DeadOwnersPagesAreSweptAndNoOthers) {
+TEST_F(PageRequesterTest, DeadOwnersPagesAreSweptAndNoOthers) {
   Owner dead(silent());
   const Owner living(silent());
   dead.kill();

@@ -1,4 +1,4 @@
-// TrimRequester: asks another process, through its status page, to release memory, or to record
+// PageRequester: asks another process, through its status page, to release memory, or to record
 // (BoardSlot::kRecord); the counterpart of Board::request() and answer().
 //
 //     start() ─▶ queued ── no other request is pending ─▶ asked ── the owner answers ─▶ answered
@@ -20,12 +20,7 @@
 
 namespace vram::record {
 
-struct TrimTarget {
-  uint64_t device = kBoardUnknown;  // as the process numbers it; unknown: all
-  uint64_t bytes = kBoardUnknown;   // at least; unknown: all that it can
-};
-
-enum class TrimState : uint8_t {
+enum class RequestState : uint8_t {
   kQueued,     // another request is pending; this one is not written yet
   kAsked,      // placed, and not answered yet
   kAnswered,   // by the process
@@ -34,22 +29,25 @@ enum class TrimState : uint8_t {
   kBroken,     // the page can no longer be read or written
 };
 
-class TrimRequester {
+class PageRequester {
  public:
   // kNotFound, kBadInput, kUnsupported: as PageFile::open; also kBadInput: the folder or the page
   // is open to others or has a second name, or the page is not its owner's; kNotFound: the owner is
   // dead, or records nothing on request; kUnsupported: it is in another pid namespace, and must be
   // asked from there.
-  [[nodiscard]] static Result<TrimRequester> start(const std::string& folder, uint32_t pid,
-                                                   const TrimTarget& target,
+  [[nodiscard]] static Result<PageRequester> start(const std::string& folder, uint32_t pid,
+                                                   const PageOrder& order,
                                                    BoardSlot slot = BoardSlot::kTrim);
 
   // Checks once, without waiting. From kAnswered on the state is final.
-  TrimState poll();
+  RequestState poll();
   // Waits until the request is over or the time has passed; 0: checks once.
-  TrimState wait(uint64_t timeout_ns);
-  [[nodiscard]] TrimState state() const { return state_; }
-  [[nodiscard]] bool is_over() const { return state_ > TrimState::kAsked; }
+  RequestState wait(uint64_t timeout_ns);
+  [[nodiscard]] RequestState state() const { return state_; }
+  [[nodiscard]] bool is_over() const { return state_ > RequestState::kAsked; }
+  // Takes back a request that was not answered. Returns the state, which may be kAnswered: the
+  // answer came at the last moment.
+  RequestState withdraw();
   // The released bytes, as reported by the process; unknown before the answer, or if it cannot
   // tell.
   [[nodiscard]] std::optional<uint64_t> bytes() const { return bytes_; }
@@ -57,15 +55,15 @@ class TrimRequester {
   [[nodiscard]] uint64_t number() const { return number_; }
 
  private:
-  TrimRequester(PageFile page, const TrimTarget& target, BoardSlot slot)
-      : page_(std::move(page)), target_(target), at_(offset_of(slot)) {}
-  [[nodiscard]] TrimState next();
-  [[nodiscard]] TrimState place();
-  [[nodiscard]] TrimState check_answer();
+  PageRequester(PageFile page, const PageOrder& order, BoardSlot slot)
+      : page_(std::move(page)), order_(order), at_(offset_of(slot)) {}
+  [[nodiscard]] RequestState next();
+  [[nodiscard]] RequestState place();
+  [[nodiscard]] RequestState check_answer();
   PageFile page_;
-  TrimTarget target_;
+  PageOrder order_;
   size_t at_;  // of the request in the page
-  TrimState state_ = TrimState::kQueued;
+  RequestState state_ = RequestState::kQueued;
   uint64_t number_ = 0;
   std::optional<uint64_t> bytes_;
 };

@@ -1,4 +1,4 @@
-#include "record/trim_requester.hpp"
+#include "record/page_requester.hpp"
 
 #include "base/result.hpp"
 
@@ -52,25 +52,25 @@ Result<> check(const std::string& folder, const PageFile& page) {
 
 }  // namespace
 
-Result<TrimRequester> TrimRequester::start(const std::string& folder, uint32_t pid,
-                                           const TrimTarget& target, BoardSlot slot) {
+Result<PageRequester> PageRequester::start(const std::string& folder, uint32_t pid,
+                                           const PageOrder& order, BoardSlot slot) {
   VRAM_TRY_ASSIGN(auto page, PageFile::open(folder, pid, PageFile::Access::kReadAndWrite));
   VRAM_TRY(check(folder, page));
   uint64_t records = 0;
   if (slot == BoardSlot::kRecord &&
       (!page.read_at(&records, sizeof records, offsetof(BoardPage, records)) || records == 0))
     return fail(Code::kNotFound, "process {} has no flight recorder", pid);
-  TrimRequester requester(std::move(page), target, slot);
+  PageRequester requester(std::move(page), order, slot);
   requester.poll();
   return requester;
 }
 
-TrimState TrimRequester::poll() {
+RequestState PageRequester::poll() {
   if (!is_over()) state_ = next();
   return state_;
 }
 
-TrimState TrimRequester::wait(uint64_t timeout_ns) {
+RequestState PageRequester::wait(uint64_t timeout_ns) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_ns);
   std::chrono::nanoseconds pause = kMinPause;
   while (!is_over()) {
@@ -83,45 +83,56 @@ TrimState TrimRequester::wait(uint64_t timeout_ns) {
   return state_;
 }
 
-// An answer counts even if its owner has died since: the bytes came back.
-TrimState TrimRequester::next() {
-  const TrimState state = state_ == TrimState::kQueued ? place() : check_answer();
-  if (state > TrimState::kAsked) return state;
-  if (page_.owner_state() == OwnerState::kDead) return TrimState::kOwnerDied;
-  return page_.facts().st_nlink == 0 ? TrimState::kWithdrawn : state;
+// The owner answers no request while another one is being written. It looks once more after it has
+// answered: so either it learns of this, or its answer is seen here.
+RequestState PageRequester::withdraw() {
+  if (state_ != RequestState::kAsked) return state_;
+  const uint64_t next = number_ + 1;
+  if (!page_.write_at(&next, sizeof next, at_ + offsetof(BoardRequest, writing)))
+    return RequestState::kBroken;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return poll();
 }
 
-TrimState TrimRequester::place() {
-  if (!page_.lock()) return TrimState::kQueued;
+// An answer counts even if its owner has died since: the bytes came back.
+RequestState PageRequester::next() {
+  const RequestState state = state_ == RequestState::kQueued ? place() : check_answer();
+  if (state > RequestState::kAsked) return state;
+  if (page_.owner_state() == OwnerState::kDead) return RequestState::kOwnerDied;
+  return page_.facts().st_nlink == 0 ? RequestState::kWithdrawn : state;
+}
+
+RequestState PageRequester::place() {
+  if (!page_.lock()) return RequestState::kQueued;
   BoardRequest before;
-  if (!page_.read_at(&before, sizeof before, at_)) return TrimState::kBroken;
+  if (!page_.read_at(&before, sizeof before, at_)) return RequestState::kBroken;
   // One that its asker gave up may still be unanswered: this one takes its place.
   number_ = before.wanted;
   do ++number_;
   while (number_ == before.answered || number_ == 0);  // 0: no request, in status.h
   if (!page_.write_at(&number_, sizeof number_, at_ + offsetof(BoardRequest, writing)))
-    return TrimState::kBroken;
+    return RequestState::kBroken;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const std::array target = {target_.device, target_.bytes};
-  if (!page_.write_at(target.data(), sizeof target, at_ + offsetof(BoardRequest, device)))
-    return TrimState::kBroken;
+  const std::array words = {order_.device_or_steps, order_.bytes_or_ns};
+  if (!page_.write_at(words.data(), sizeof words, at_ + offsetof(BoardRequest, device_or_steps)))
+    return RequestState::kBroken;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!page_.write_at(&number_, sizeof number_, at_ + offsetof(BoardRequest, wanted)))
-    return TrimState::kBroken;
-  return TrimState::kAsked;
+    return RequestState::kBroken;
+  return RequestState::kAsked;
 }
 
-TrimState TrimRequester::check_answer() {
+RequestState PageRequester::check_answer() {
   uint64_t answered = 0;
   if (!page_.read_at(&answered, sizeof answered, at_ + offsetof(BoardRequest, answered)))
-    return TrimState::kBroken;
-  if (answered != number_) return TrimState::kAsked;
+    return RequestState::kBroken;
+  if (answered != number_) return RequestState::kAsked;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   uint64_t bytes = kBoardUnknown;
   if (!page_.read_at(&bytes, sizeof bytes, at_ + offsetof(BoardRequest, answer_bytes)))
-    return TrimState::kBroken;
+    return RequestState::kBroken;
   if (bytes != kBoardUnknown) bytes_ = bytes;
-  return TrimState::kAnswered;
+  return RequestState::kAnswered;
 }
 
 }  // namespace vram::record

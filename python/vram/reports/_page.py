@@ -1,0 +1,71 @@
+"""The HTML page of a recording, which the program writes: ``vram report TRACE --html FILE``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+from vram._error import VramError
+from vram._installed import program
+from vram._sizes import format_size
+
+_DEFAULT_TIMEOUT = 300.0
+_MAX_MESSAGE = 1000
+
+
+def make_page(
+    recording: str | os.PathLike[str],
+    max_bytes: int,
+    *,
+    max_recording_bytes: int | None = None,
+    timeout: float = _DEFAULT_TIMEOUT,
+) -> bytes:
+    """Return the page of a recording.
+
+    Args:
+        recording: The file.
+        max_bytes: The maximum size of the page.
+        max_recording_bytes: The maximum size of the decompressed recording. None: the program's default.
+        timeout: The maximum time, in seconds.
+
+    Raises:
+        VramError: The program is missing, is older than the option, failed, or took too long; or the page is too large.
+    """
+    limit = [] if max_recording_bytes is None else ["--max-size", f"{max_recording_bytes}B"]
+    with tempfile.TemporaryDirectory(prefix="vram-page-") as folder:
+        page = Path(folder, "report.html")
+        _run(["report", os.path.abspath(recording), "--html", str(page), *limit], timeout)
+        try:
+            size = page.stat().st_size
+            if size > max_bytes:
+                raise VramError(f"the page takes {format_size(size)}, and the limit is {format_size(max_bytes)}")
+            return page.read_bytes()
+        except OSError as error:
+            raise VramError(f"the page that the program wrote cannot be read: {error}") from error
+
+
+def _run(words: list[str], timeout: float) -> None:
+    try:
+        command = [str(program()), *words]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
+    except PackageNotFoundError as error:
+        raise VramError(
+            "vram runs from its sources, without its program; set VRAM_PROGRAM to the program vram"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise VramError(f"the page was not ready after {timeout:.0f} s") from error
+    except OSError as error:
+        raise VramError(f"the program vram cannot be started: {error}; set VRAM_PROGRAM to it") from error
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        raise VramError(lines[-1].replace("vram: error: ", "", 1)[:_MAX_MESSAGE])
+
+
+def commands_for(recording: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the commands that show the page of a recording without a notebook: a file, and a local server."""
+    command = f"vram report {shlex.quote(os.fspath(recording))}"
+    return f"{command} --html report.html", f"{command} --serve"
