@@ -66,13 +66,13 @@ async function measure(events) {
   const before = await cpu();
   const moving = await frames(page);
   const frameMs = (1000 * (await cpu() - before)) / moving.count;
-  const { usedSize } = await client.send("Runtime.getHeapUsage");
+  const { usedSize, backingStorageSize = 0 } = await client.send("Runtime.getHeapUsage");
   await page.close();
   const limits = LIMITS[events];
   const verdict = limits && (mb > limits.mb || Number(first) > limits.first_ms || moving.fps < FRAMES_A_SECOND) ? "  MISSED" : "";
   console.log(
     `${events} events: written in ${(written / 1000).toFixed(1)} s, ${mb.toFixed(2)} MB; first picture ${first} ms, everything ${ready} ms; ` +
-      `heap ${(usedSize / 1e6).toFixed(0)} MB; ${moving.fps.toFixed(0)} frames/s, 99 % within ${moving.p99.toFixed(0)} ms, CPU ${frameMs.toFixed(1)} ms a frame${verdict}`,
+      `memory ${((usedSize + backingStorageSize) / 1e6).toFixed(0)} MB; ${moving.fps.toFixed(0)} frames/s, 99 % within ${moving.p99.toFixed(0)} ms, CPU ${frameMs.toFixed(1)} ms a frame${verdict}`,
   );
 }
 
