@@ -80,7 +80,7 @@ Result<> serve_page(pages::Page page, const serve::Address& address, Console& co
   VRAM_TRY_ASSIGN(const auto server, serve::HttpServer::open(addresses, limits));
   const auto guard = std::make_shared<const serve::Guard>(
       serve::Guard{.inner = serve::Router(routes_of(bodies_of(std::move(page)))),
-                   .token = nullptr,
+                   .token = std::make_shared<const serve::Token>(std::string()),
                    .refused = [](const serve::Request&, std::string_view) {}});
   serve::ServerHooks hooks;
   hooks.handle = [guard](const serve::Request& request) { return (*guard)(request); };
