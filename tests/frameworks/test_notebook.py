@@ -247,7 +247,7 @@ def test_a_recording_is_shown_in_a_notebook(monkeypatch: pytest.MonkeyPatch, tmp
     if not PROGRAM.with_name("libvram_report.so").is_file():
         pytest.skip(f"{PROGRAM.with_name('libvram_report.so')}: not built")
     monkeypatch.setenv("VRAM_LIBRARY", str(PROGRAM.with_name("libvram.so")))
-    monkeypatch.setenv("VRAM_PROGRAM", str(ROOT / "tests" / "data" / "page_program.py"))
+    monkeypatch.setenv("VRAM_PROGRAM", str(PROGRAM))
     leak = ROOT / "demo" / "leak.stacks.pickle.xz"
     cells = [
         "%load_ext vram",
@@ -261,4 +261,5 @@ def test_a_recording_is_shown_in_a_notebook(monkeypatch: pytest.MonkeyPatch, tmp
     report = shown[0]["data"]
     assert report["text/plain"].startswith("<vram.Report '")
     assert 'sandbox="allow-scripts"' in report["text/html"]
+    assert "vnd.vram.block" in report["text/html"]
     assert "larger than the limit of 10 B" in limited[0]["data"]["text/html"]

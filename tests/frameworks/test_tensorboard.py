@@ -1,4 +1,6 @@
-"""The tab of TensorBoard, by its real WSGI application and its real command. The program that writes pages is a stand-in."""
+"""The tab of TensorBoard, by its real WSGI application and its real command. The program that writes pages is a stand-in,
+except where the page itself matters.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -83,6 +86,22 @@ def test_the_tab_lists_the_recordings_and_shows_one(logs: Path, caplog: pytest.L
     assert policy is not None
     assert shown.headers["Content-Security-Policy"] == policy[1]
     # TensorBoard warns of headers that it considers insecure.
+    assert [record.message for record in caplog.records if "error" in record.message] == []
+
+
+def test_the_real_page_passes_tensorboards_checks(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    built = Path(os.environ.get("VRAM_BINARY", ROOT / "build" / "release" / "src" / "vram"))
+    if not built.is_file():
+        pytest.skip(f"{built}: not built")
+    monkeypatch.setenv("VRAM_PROGRAM", str(built))
+    (logs / "leak.pickle.xz").symlink_to("copy.pickle.xz")
+    shutil.copy(ROOT / "demo" / "leak.stacks.pickle.xz", logs / "copy.pickle.xz")
+    shown = page(browser_of(logs), "leak.pickle.xz")
+    assert shown.status_code == 200
+    assert "vnd.vram.block" in shown.text
+    assert "script-src 'sha256-" in shown.headers["Content-Security-Policy"]
     assert [record.message for record in caplog.records if "error" in record.message] == []
 
 

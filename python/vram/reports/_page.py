@@ -1,4 +1,4 @@
-"""The HTML page of a recording, which the program writes: ``vram report TRACE --html FILE``."""
+"""The HTML page of a recording, which the program writes: ``vram report TRACE --html FILE`` (docs/html-report.md)."""
 
 from __future__ import annotations
 
