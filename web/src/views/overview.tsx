@@ -112,7 +112,7 @@ function Facts({ app, report }: { app: App; report: DeviceReport }) {
     [t("recording"), `${of.format}, ${bytes(of.file_bytes)}`],
     [t("confidence"), report.confidence.phrase],
     ...of.notes.map((note): [string, string] => [t("note"), note.text]),
-    ...Object.entries(of.settings).slice(0, 3),
+    ...Object.entries(of.settings).filter(([, value]) => value !== "").slice(0, 3),
   ];
   return (
     <dl class="facts">

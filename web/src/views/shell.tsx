@@ -159,12 +159,12 @@ function MomentLine({ app }: { app: App }) {
   const totals = app.totals(state.position);
   const step = app.model.stepOf(state.position);
   const scope = app.model.scopeAt(state.position);
-  const figures: [string, number][] = totals
+  const figures: [string, string, number][] = totals
     ? [
-        ["requested", totals.requested],
-        ["allocated", totals.allocated],
-        ["active", totals.active],
-        ["reserved", totals.reserved],
+        ["requested", t("requested"), totals.requested],
+        ["allocated", t("allocated"), totals.allocated],
+        ["active", t("active"), totals.active],
+        ["reserved", t("reserved"), totals.reserved],
       ]
     : [];
   return (
@@ -172,10 +172,10 @@ function MomentLine({ app }: { app: App }) {
       <span class="when">{momentTitle(app, state.position)}</span>
       {step && <span>{t("step {0}", step.index)}</span>}
       {scope && <bdi class="scope">{scope.name}</bdi>}
-      {figures.map(([name, value]) => (
-        <span key={name} class="figure">
-          {t(name)}{" "}
-          <b data-figure={name} data-bytes={value}>
+      {figures.map(([id, name, value]) => (
+        <span key={id} class="figure">
+          {name}{" "}
+          <b data-figure={id} data-bytes={value}>
             {bytes(value)}
           </b>
         </span>
