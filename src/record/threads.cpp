@@ -75,8 +75,8 @@ struct Open {
   std::array<TextId, ScopeStack::kMaxNestedScopes> names{};
   uint32_t depth = 0;
   bool is_leader = false;
-  // Scopes that this thread has opened lately: most are opened again, in the same place. A model has
-  // hundreds of modules, each a scope, and a miss costs several times as much as a hit.
+  // Scopes that this thread has opened lately: most are opened again, in the same place. A model
+  // has hundreds of modules, each a scope, and a miss costs several times as much as a hit.
   struct Met {
     TextId parent = 0;
     const std::string* name = nullptr;

@@ -120,5 +120,19 @@ TEST(Curve, OfARealProgram) {
   expect_curve(make_program(*trace, trace->devices.front()), 200);
 }
 
+// Of a request that no device could serve, whose pages take 52,000 calls to map.
+TEST(Run, GivesUpBeyondTheMaximumOfDriverCalls) {
+  ProgramBuilder builder;
+  builder.free(builder.alloc(kGiB * 1000));
+  const Program program = builder.build();
+  const AllocatorSpec spec = parse_spec(kExpandableSpec).value();
+  const auto limited = replay(program, spec, {.max_driver_calls = 1000}).value();
+  EXPECT_TRUE(limited.gave_up);
+  EXPECT_FALSE(limited.completed);
+  const auto whole = replay(program, spec, {}).value();
+  EXPECT_FALSE(whole.gave_up);
+  EXPECT_TRUE(whole.completed);
+}
+
 }  // namespace
 }  // namespace vram::replay

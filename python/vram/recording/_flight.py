@@ -22,7 +22,6 @@ from vram._sizes import parse_limit
 from vram.recording import _taps
 from vram.recording._beginning import STACKS, begin
 
-
 NEVER = 2**64 - 1
 
 

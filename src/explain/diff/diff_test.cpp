@@ -319,8 +319,9 @@ TEST_F(BaselineTest, ASiteThatPassesTheListingThresholdIsNotNew) {
   const Side a = read_baseline(write_baseline(before), "baseline").value();
   const auto sites_of = [&](uint64_t bytes) {
     const Side b = side({run({gpu(0, {named("big", 9'991), named("small", bytes)})})});
+    const auto comparison = compare(a, b, {});
     std::vector<std::string> names;
-    for (const SiteChange& site : compare(a, b, {}).devices.at(0).sites)
+    for (const SiteChange& site : comparison.devices.at(0).sites)
       names.push_back(
           fmt::format("{} {:+}", site.latest().name, growth(site.a_bytes(), site.b_bytes())));
     return names;

@@ -145,6 +145,7 @@ Growth growth(GrowthKind kind, uint64_t live_bytes, double per_step) {
   Growth g;
   g.kind = kind;
   g.site = "train.py:42 hook";
+  g.line = g.site;
   g.stack = {{"hook", "/home/me/train.py", 42}};
   g.bytes_per_step = per_step;
   g.live_bytes = live_bytes;

@@ -1,3 +1,4 @@
+// size: one search, whose parts judge the same groups again
 #include "explain/growth/growth.hpp"
 
 #include "base/bytes.hpp"

@@ -64,19 +64,6 @@ class Recording {
   trace::Trace trace_;
 };
 
-// As torn_in_two(), of sizes that no device has: mapping 1 TiB takes 52,000 calls.
-Recording of_terabytes(int times) {
-  constexpr uint64_t kTiB = uint64_t{1} << 20;  // in MiB
-  Recording r;
-  for (int i = 0; i < times; ++i) {
-    const uint64_t at = static_cast<uint64_t>(i) * 2 * kTiB;
-    r.segment(at, kTiB);
-    r.free(at, kTiB);
-    r.alloc(at, kTiB / 2);
-  }
-  return r;
-}
-
 // Two segments of 24 MiB, each half in use; 20 MiB then fit into neither, and a third segment is
 // over the limit. One segment that grew to 48 MiB would have had room.
 Recording torn_in_two() {
@@ -94,16 +81,6 @@ Recording torn_in_two() {
 std::string oom_advice(const DeviceReport& report) {
   const auto found = std::ranges::find(report.findings, FindingKind::kOom, &Finding::kind);
   return found == report.findings.end() ? "" : found->advice;
-}
-
-TEST(WhatIf, SettingsThatTakeTooManyCallsAreLeftOut) {
-  const DeviceReport some = of_terabytes(4).report();
-  ASSERT_TRUE(some.what_if);
-  EXPECT_NE(what_if(some, replay::kExpandableSpec), nullptr);
-  const DeviceReport many = of_terabytes(60).report();
-  ASSERT_TRUE(many.what_if);
-  EXPECT_EQ(what_if(many, replay::kExpandableSpec), nullptr);
-  EXPECT_NE(what_if_recorded(many), nullptr);
 }
 
 TEST(WhatIf, AnOomThatExpandableSegmentsWouldHaveAvoided) {
