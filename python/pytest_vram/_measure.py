@@ -39,6 +39,8 @@ class GpuPeak:
     """On a GPU. PyTorch records the allocations of a test with a limit, so that a failure can name lines."""
 
     def __init__(self, *, finds_holders: bool) -> None:
+        # Before PyTorch has initialized CUDA, _cuda_isHistoryEnabled() crashes.
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         self._finds_holders = finds_holders and not torch._C._cuda_isHistoryEnabled() and not is_recording()
         self._framework = TorchFramework(torch)
         self._before: dict[int, int] = {}  # bytes, by device
@@ -50,7 +52,6 @@ class GpuPeak:
 
     def begin(self) -> None:
         gc.collect()  # what an earlier test left is not freed within this one
-        torch.cuda.init()  # type: ignore[no-untyped-call]
         for device in self._framework.devices():
             self._begin(device)
         if self._finds_holders:

@@ -273,3 +273,15 @@ def test_on_a_gpu_the_peak_is_what_the_test_adds() -> None:
         assert measured.peak_bytes() == 8 << 20
         assert measured.mode.startswith("measured on ")
         assert kept.nbytes == 64 << 20
+
+
+def test_the_history_is_asked_for_once_cuda_is_initialized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's function crashes before that."""
+    from pytest_vram._measure import GpuPeak
+
+    calls: list[str] = []
+    monkeypatch.setattr(torch.cuda, "init", lambda: calls.append("init"))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    monkeypatch.setattr(torch._C, "_cuda_isHistoryEnabled", lambda: calls.append("history"), raising=False)
+    GpuPeak(finds_holders=True)
+    assert calls == ["init", "history"]
