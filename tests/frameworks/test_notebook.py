@@ -190,7 +190,9 @@ def hooks_of(shell: Any) -> tuple[list[Any], dict[str, list[Any]], list[str]]:
 def test_importing_vram_imports_no_ipython() -> None:
     code = "import sys, vram; print(sorted({'IPython', 'tensorboard', 'werkzeug'} & set(sys.modules)))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout == "[]\n"
 
 

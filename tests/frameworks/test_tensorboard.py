@@ -210,7 +210,7 @@ def test_the_command_finds_the_plug_in(load_fast: str, logs: Path, tmp_path: Pat
             assert (status, b"<title>a.vtrace</title>" in body) == (200, True)
         finally:
             board.terminate()
-            board.wait()
+            board.wait(timeout=60)
     assert "In 3.0, this warning will become an error" not in (tmp_path / "log").read_text()
 
 

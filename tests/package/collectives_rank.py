@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
@@ -48,7 +49,7 @@ with vram.record(folder / "run.vtrace") as recording:
     pair = dist.new_group([0, 1], group_desc="pair")
     work = dist.all_reduce(torch.ones(5, dtype=torch.float64), group=pair, async_op=True)
     assert work is not None
-    work.wait()
+    work.wait(timedelta(seconds=60))
     if rank == 0:
         dist.send(torch.ones(11), 1)
     else:

@@ -43,7 +43,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def report(file: Path) -> dict[str, Any]:
-    done = subprocess.run([BINARY, "report", file, "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run([BINARY, "report", file, "--json"], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode in (0, 1), done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -77,7 +77,7 @@ def test_marks_are_tied_to_steps(recordings: list[Path]) -> None:
     assert marks["totals"][reduced]["step_count"] == 2
     assert marks["totals"][reduced]["step_bytes"] == 64 * 32 * 4 + 4000
     text = subprocess.run(
-        [BINARY, "report", "--full", recordings[0]], capture_output=True, text=True, check=False
+        [BINARY, "report", "--full", recordings[0]], capture_output=True, text=True, check=False, timeout=60
     ).stdout
     line = next(line for line in text.splitlines() if "all_reduce · default_pg" in line)
     assert "2 calls" in line
@@ -86,7 +86,9 @@ def test_marks_are_tied_to_steps(recordings: list[Path]) -> None:
 
 def test_timelines_show_them_as_slices(recordings: list[Path], tmp_path: Path) -> None:
     to = tmp_path / "run.chrome.json"
-    subprocess.run([BINARY, "convert", recordings[0], to, "--to", "chrome"], check=True, capture_output=True)
+    subprocess.run(
+        [BINARY, "convert", recordings[0], to, "--to", "chrome"], check=True, capture_output=True, timeout=60
+    )
     events = json.loads(to.read_text())["traceEvents"]
     tracks = {event["tid"] for event in events if event["ph"] == "M" and event["args"]["name"] == "communication"}
     slices = [event for event in events if event["ph"] == "B" and event["tid"] in tracks]
@@ -97,5 +99,5 @@ def test_timelines_show_them_as_slices(recordings: list[Path], tmp_path: Path) -
 
 def test_a_recording_that_is_converted_keeps_its_marks(recordings: list[Path], tmp_path: Path) -> None:
     to = tmp_path / "again.vtrace"
-    subprocess.run([BINARY, "convert", recordings[0], to], check=True, capture_output=True)
+    subprocess.run([BINARY, "convert", recordings[0], to], check=True, capture_output=True, timeout=60)
     assert report(to)["marks"] == report(recordings[0])["marks"]

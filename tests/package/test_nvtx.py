@@ -42,7 +42,7 @@ with vram.record({file!r}):
 def injection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def build(folder: Path) -> None:
         words: list[str | Path] = ["g++", "-std=c++20", "-shared", "-fPIC", HERE / "injection.cpp"]
-        subprocess.run([*words, "-o", folder / "injection.so"], check=True)
+        subprocess.run([*words, "-o", folder / "injection.so"], check=True, timeout=60)
 
     return built_once(tmp_path_factory, "nvtx_injection", build) / "injection.so"
 
@@ -50,7 +50,9 @@ def injection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(program: str, log: Path, **variables: str) -> list[str]:
     environment = {**os.environ, "INJECTION_LOG": str(log), **variables}
     program = program.format(python=str(HERE.parents[1] / "python"), file=str(log.with_suffix(".vtrace")))
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return log.read_text().splitlines() if log.exists() else []
 
