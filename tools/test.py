@@ -126,7 +126,7 @@ def test_wheel() -> str:
 
 def test_site() -> str:
     """Builds the documentation site, and reads its pages and its search."""
-    return _pytest(PYTHON, "tests/site")
+    return _pytest(PYTHON, "tests/site", jobs="0")  # one process, since all tests read the one site
 
 
 def test_asan_quick() -> str:
@@ -209,9 +209,9 @@ def _pip(python: Path, *arguments: str | Path, env: dict[str, str] | None = None
     call(python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments, env=env)
 
 
-def _pytest(python: Path, *tests: str, env: dict[str, str] | None = None) -> str:
+def _pytest(python: Path, *tests: str, jobs: str = JOBS, env: dict[str, str] | None = None) -> str:
     """Runs the tests of folders and files in parallel; the remark names the slow ones."""
-    output = call(python, "-m", "pytest", "-q", "-n", JOBS, "--dist", "worksteal", *tests, env=env)
+    output = call(python, "-m", "pytest", "-q", "-n", jobs, "--dist", "worksteal", *tests, env=env)
     slow = re.findall(r"^(\d+\.\d+)s call +\S+?([\w.]+::.*)$", output, re.MULTILINE)
     named = "".join(
         f"\n{'':22}{seconds:>7} s  {name}" for seconds, name in slow[:8] if float(seconds) >= unit.SLOW_SECONDS

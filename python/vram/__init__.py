@@ -45,7 +45,7 @@ from vram.monitoring import (
 )
 from vram.notebook import load_ipython_extension as load_ipython_extension
 from vram.notebook import unload_ipython_extension as unload_ipython_extension
-from vram.planning import Checkpointed, CheckpointPlan, CheckpointRegion, checkpoint, plan_checkpoints
+from vram.planning import Checkpointed, CheckpointPlan, CheckpointRegion, CheckpointTrial, checkpoint, plan_checkpoints
 from vram.recording import FlightRecorder, Recording, Scope, flight_recorder, is_recording, record, scope, step
 from vram.recording import start_from_environment as _start_flight_recorder
 from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
@@ -60,6 +60,7 @@ __all__ = [
     "Board",
     "CheckpointPlan",
     "CheckpointRegion",
+    "CheckpointTrial",
     "Checkpointed",
     "Cleaned",
     "Cleaner",

@@ -34,7 +34,7 @@ def test_the_help_is_chinese_and_fits(command: str) -> None:
     assert text.startswith("用法：")
     assert HAS_CHINESE.search(text)
     assert PROSE.findall(text) == []
-    for line in text.splitlines():
+    for line in text.splitlines()[1:]:  # the first, the syntax, is not wrapped in any language
         assert columns_of(line) <= 100 or not HAS_CHINESE.search(line)
 
 

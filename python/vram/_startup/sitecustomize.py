@@ -153,7 +153,8 @@ def _report_if_empty() -> None:
         return
     with contextlib.suppress(Exception):
         recording = _load_vram().recording
-        if recording.file_of_program() is None:
+        # A recording that still runs, as that of a pool, may not have a file yet.
+        if not recording.is_recording() and recording.file_of_program() is None:
             _warn(recording.nothing_recorded())
 
 

@@ -3,6 +3,6 @@
 from vram.planning._checkpoint import Checkpointed, checkpoint
 from vram.planning._plan import plan_checkpoints
 from vram.planning._region import CheckpointRegion
-from vram.planning._result import CheckpointPlan
+from vram.planning._result import CheckpointPlan, CheckpointTrial
 
-__all__ = ["CheckpointPlan", "CheckpointRegion", "Checkpointed", "checkpoint", "plan_checkpoints"]
+__all__ = ["CheckpointPlan", "CheckpointRegion", "CheckpointTrial", "Checkpointed", "checkpoint", "plan_checkpoints"]

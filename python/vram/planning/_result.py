@@ -10,7 +10,7 @@ from vram.planning._region import CheckpointRegion
 
 
 @dataclass(frozen=True)
-class Tried:
+class CheckpointTrial:
     """A way to train in less memory, as it was measured.
 
     Attributes:
@@ -54,7 +54,7 @@ class CheckpointPlan:
     regions: tuple[CheckpointRegion, ...]
     compiled: str | None = None
     activation_budgets: tuple[float, ...] = ()
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[CheckpointTrial, ...] = ()
 
     @property
     def saved_bytes(self) -> int:

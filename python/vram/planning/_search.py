@@ -23,7 +23,7 @@ from vram.planning._measure import GpuMemory, Step
 from vram.planning._model import fake_copy
 from vram.planning._question import Question, gpu_here, outside_autocast
 from vram.planning._region import CheckpointRegion
-from vram.planning._result import CheckpointPlan, Tried
+from vram.planning._result import CheckpointPlan, CheckpointTrial
 
 _BUDGETS = (1.0, 0.5, 0.0)  # with which each block is compiled: keep everything, some, its input only
 _ROUNDS = 6  # how often a schedule is solved for another budget than the requested one, after it was measured
@@ -258,9 +258,11 @@ class CompiledSearch:
         solved = _chain.solve(self._full_chain, _UNLIMITED, is_single=True)
         return solved.peak_bytes, solved.time_ns
 
-    def _record(self, choice: _Choice) -> Tried:
+    def _record(self, choice: _Choice) -> CheckpointTrial:
         measured = self._measured[choice]
-        return Tried(str(choice), measured.peak_bytes if measured else None, measured.step_ns if measured else None)
+        return CheckpointTrial(
+            str(choice), measured.peak_bytes if measured else None, measured.step_ns if measured else None
+        )
 
 
 def _optimizer_bytes(question: Question) -> tuple[int, int]:

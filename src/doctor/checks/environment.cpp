@@ -16,11 +16,12 @@ namespace {
 
 const std::vector<std::string>& known_names() {
   static const std::vector<std::string> kNames = {
-      "VRAM_BOARD",        "VRAM_CUDA_DRIVER",   "VRAM_DRM_ROOT",     "VRAM_DRY",
-      "VRAM_FLIGHT",       "VRAM_FLIGHT_STACKS", "VRAM_LIBRARY",      "VRAM_LIMIT",
-      "VRAM_NVML",         "VRAM_POOL",          "VRAM_PROGRAM",      "VRAM_RECORD",
-      "VRAM_RECORD_FIRST", "VRAM_RECORD_LIMIT",  "VRAM_RECORD_SINCE", "VRAM_RECORD_STACKS",
-      "VRAM_ROCM_SMI",     "VRAM_SAID",          "VRAM_STARTUP",      "VRAM_STRICT"};
+      "VRAM_BOARD",         "VRAM_CUDA_DRIVER",   "VRAM_DRM_ROOT",     "VRAM_DRY",
+      "VRAM_FLIGHT",        "VRAM_FLIGHT_STACKS", "VRAM_LIBRARY",      "VRAM_LIMIT",
+      "VRAM_NVML",          "VRAM_NVTX",          "VRAM_POOL",         "VRAM_PROGRAM",
+      "VRAM_RECORD",        "VRAM_RECORD_FIRST",  "VRAM_RECORD_LIMIT", "VRAM_RECORD_SINCE",
+      "VRAM_RECORD_STACKS", "VRAM_ROCM_SMI",      "VRAM_SAID",         "VRAM_STARTUP",
+      "VRAM_STRICT"};
   return kNames;
 }
 
