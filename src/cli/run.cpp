@@ -63,11 +63,8 @@ std::string roff(std::string_view text) {
 std::string section(std::string_view title) { return fmt::format(".SH \"{}\"\n", roff(title)); }
 
 void begin_page(std::string_view name, std::string_view summary, std::string& out) {
-  // groff breaks lines between Chinese characters only with this package.
-  const std::string_view breaks =
-      language_of_environment().starts_with("zh") ? ".mso zh.tmac\n.ad l\n" : "";
-  out += fmt::format(".TH \"{}\" 1 \"\" \"vram {}\" \"vram\"\n.nh\n{}{}{} \\- {}\n{}", roff(name),
-                     VRAM_VERSION, breaks, section(tr("NAME")), roff(name), roff(summary),
+  out += fmt::format(".TH \"{}\" 1 \"\" \"vram {}\" \"vram\"\n.nh\n{}{} \\- {}\n{}", roff(name),
+                     VRAM_VERSION, section(tr("NAME")), roff(name), roff(summary),
                      section(tr("SYNOPSIS")));
 }
 

@@ -165,7 +165,9 @@ def test_man_shows_every_page(language: str, tmp_path: pathlib.Path) -> None:
             check=True,
             env=environment(MANWIDTH="100", LC_ALL="C.UTF-8", PAGER="cat"),
         )
-        assert done.stderr == ""
+        # groff does not break lines between Chinese characters; its package zh.tmac does, and makes it hang on some pages.
+        of_breaks = ("can't break line", "cannot adjust line") if language.startswith("zh") else ()
+        assert [line for line in done.stderr.splitlines() if not line.endswith(of_breaks)] == []
         assert ("NAME" if language.startswith("C") else "名称") in done.stdout
 
 
