@@ -218,8 +218,7 @@ def products(rules: Rules, root: Path) -> Iterator[tuple[str, str]]:
     yield "deploy/prometheus/vram-alerts.test.yml", prometheus_tests(rules)
     for page in PAGES:
         document = (root / page.name).read_text(encoding="utf-8")
-        filled = table(rules, page)
-        yield page.name, TABLE.sub(lambda _, filled=filled: filled, document)
+        yield page.name, TABLE.sub(table(rules, page).replace("\\", r"\\"), document)
 
 
 def main(root: Path = ROOT) -> int:
