@@ -108,6 +108,11 @@ VRAM_API vram_status vram_sampler_read_device(vram_sampler* sampler, uint32_t in
                                               vram_device_info* info, vram_process_info* processes,
                                               size_t* capacity);
 
+/* Returns how many libraries this process has loaded since its start, including those that it has
+ * unloaded: until the number changes, no other library (such as CUDA's driver) can have come. Takes
+ * less than a microsecond, while a search takes far longer. May be called from any thread. */
+VRAM_API uint64_t vram_count_loaded_libraries(void);
+
 /* ------------------------------------------------------------------------------ the status page */
 
 /* A process publishes its figures on a status page: a file with mode 0600, named by its pid, in a

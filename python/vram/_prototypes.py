@@ -419,6 +419,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         [c_void_p, c_uint32, POINTER(DeviceInfo), POINTER(ProcessInfo), POINTER(c_size_t)],
     ),
     "vram_board_open": (c_int, []),
+    "vram_count_loaded_libraries": (c_uint64, []),
     "vram_board_close": (None, []),
     "vram_board_post": (c_int, [POINTER(BoardFigures)]),
     "vram_board_request": (c_int, [POINTER(BoardTrimRequest)]),

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <link.h>
 #include <memory>
 #include <optional>
 #include <string>
@@ -158,6 +159,16 @@ vram_status vram_sampler_read_device(vram_sampler* sampler, uint32_t index, vram
   *capacity = std::min(*capacity, sample.processes ? sample.processes->size() : 0);
   for (size_t i = 0; i < *capacity; ++i) processes[i] = as_c((*sample.processes)[i]);
   return VRAM_OK;
+}
+
+uint64_t vram_count_loaded_libraries(void) {
+  uint64_t count = 0;
+  const auto read = [](dl_phdr_info* library, size_t, void* to) {
+    *static_cast<uint64_t*>(to) = library->dlpi_adds;
+    return 1;  // it is the same in all entries
+  };
+  (void)dl_iterate_phdr(read, &count);
+  return count;
 }
 
 }  // extern "C"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 import marks
 import pytest
 import torch
+from conftest import ROOT
 
 import vram
 import vram.torch
@@ -193,3 +195,46 @@ def test_states_that_are_no_dict_are_left_out(monkeypatch: pytest.MonkeyPatch) -
             model(torch.ones(1, 2)).sum().backward()
             optimizer.step()
     assert ("gradient", "weight") in recorder.named
+
+
+IMPORTS_AND_SEARCHES = """
+import faulthandler, importlib.machinery, importlib.util, shutil, sys, threading
+faulthandler.dump_traceback_later({max_wait}, exit=True)
+import _lsprof  # an extension in a file of its own
+from vram.monitoring import _driver
+sys.setswitchinterval(1e-6)
+is_over = False
+
+def import_extensions():
+    for number in range(10_000):
+        if is_over:
+            return
+        copy = f"{folder}/{{number}}.so"
+        shutil.copyfile(_lsprof.__file__, copy)
+        loader = importlib.machinery.ExtensionFileLoader("_lsprof", copy)
+        loader.create_module(importlib.util.spec_from_loader("_lsprof", loader))
+
+importing = threading.Thread(target=import_extensions)
+importing.start()
+for _ in range(1000):
+    _driver._cuda()
+is_over = True
+importing.join()
+"""
+
+
+def test_the_search_for_the_driver_and_imports_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """An import holds the GIL and wants the loader's lock."""
+    if not getattr(pytest.importorskip("_lsprof"), "__file__", None):
+        pytest.skip("this Python contains its extensions")
+    text = IMPORTS_AND_SEARCHES.format(max_wait=MAX_WAIT_S, folder=tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * MAX_WAIT_S,
+    )
+    assert done.returncode == 0, done.stderr
