@@ -230,8 +230,10 @@ vram_status vram_board_open(void) {
 void vram_board_close(void) { OpenBoard::get().close(); }
 
 vram_status vram_board_post(const vram_board_figures* figures) {
-  if (figures == nullptr || figures->struct_bytes != sizeof(vram_board_figures) ||
-      (figures->devices == nullptr && figures->device_count != 0))
+  if (figures == nullptr || figures->struct_bytes != sizeof(vram_board_figures))
+    return VRAM_INVALID_VALUE;
+  if (figures->device_count != 0 &&
+      (figures->devices == nullptr || figures->device_bytes != sizeof(vram_board_device)))
     return VRAM_INVALID_VALUE;
   Board* const board = OpenBoard::get().current();
   if (board == nullptr) return VRAM_OK;
