@@ -61,7 +61,7 @@ assert float(values[0]) == 3 * 2**4, values[0]
 dist.all_reduce(values)  # no longer recorded
 
 # A function of the program's own in the same place is called by a recording, too.
-seen = []
+seen: list[object] = []
 key = torch._C.DispatchKey.BackendSelect
 
 
