@@ -58,22 +58,6 @@ TEST_F(RecorderTest, WhatIsSaidIsInTheFile) {
   EXPECT_EQ(trace.tables.strings[trace.annotations[0].name], "step 0");
 }
 
-TEST_F(RecorderTest, EachScopeThatBeginsEnds) {
-  start({.path = path()});
-  alloc(0x1000);
-  for (int round = 0; round < 3; ++round) {
-    Recorder::scope_begin("");
-    for (uint32_t i = 0; i < ScopeStack::kMaxNestedScopes + 6; ++i) Recorder::scope_begin("deep");
-    for (uint32_t i = 0; i < ScopeStack::kMaxNestedScopes + 6; ++i) Recorder::scope_end();
-    Recorder::scope_end();
-  }
-  ASSERT_TRUE(Recorder::stop());
-  const trace::Trace trace = read(path());
-  const auto begins = std::ranges::count_if(trace.annotations, &trace::Annotation::is_begin);
-  EXPECT_EQ(begins, 3 * (ScopeStack::kMaxNestedScopes - 1)) << "the one without a name is one";
-  EXPECT_EQ(trace.annotations.size(), 2 * static_cast<size_t>(begins));
-}
-
 TEST_F(RecorderTest, AStatedTimeReplacesTheClock) {
   start({.path = path()});
   for (const int64_t time_ns : {int64_t{5'000'000}, int64_t{5'000'700}}) {

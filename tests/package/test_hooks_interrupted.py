@@ -128,7 +128,12 @@ def test_a_flight_recorder_that_rests_does_not_end_the_recordings_taps(
 
 def test_a_step_does_not_tap_a_pytorch_that_is_being_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[bool] = []
-    monkeypatch.setattr(_taps, "start", lambda *, with_stacks: bool(started.append(with_stacks)))
+
+    def start(*, with_stacks: bool) -> bool:
+        started.append(with_stacks)
+        return False
+
+    monkeypatch.setattr(_taps, "start", start)
     importing = SimpleNamespace(__spec__=SimpleNamespace(_initializing=True))
     monkeypatch.delitem(sys.modules, "torch")
     with vram.flight_recorder(tmp_path, stacks=None):
