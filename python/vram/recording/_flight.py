@@ -29,6 +29,7 @@ NEVER = 2**64 - 1
 class _State:
     lock = threading.RLock()
     running: FlightRecorder | None = None
+    is_resting = False  # vram.record() records, with the same taps
     lacks_taps = False  # started before the framework was imported
 
 
@@ -70,6 +71,9 @@ class FlightRecorder:
                 return
             _State.running = None
             atexit.unregister(_stop_quietly)
+            if _State.is_resting:
+                _State.is_resting = False
+                return
             self._end()
 
     def _begin(self) -> None:
@@ -133,8 +137,8 @@ def flight_recorder(
         on_signal: A signal that requests a file, such as ``signal.SIGUSR2``.
 
     Raises:
-        VramError: A recording or another flight recorder is running, the folder cannot be written, or PyTorch's allocator
-            cannot be recorded.
+        VramError: A recording or another flight recorder is running, the folder cannot be written, PyTorch's allocator
+            cannot be recorded, or a program cannot handle the signal.
         ValueError: `stacks`, `steps`, `minutes`, `max_files`, `max_bytes`, `growth` or `fragmentation` is invalid.
 
     >>> import vram, tempfile
@@ -186,6 +190,7 @@ def rest() -> FlightRecorder | None:
         if _State.running is not None:
             with contextlib.suppress(VramError):  # it had stopped early
                 _State.running._end()
+            _State.is_resting = True
         return _State.running
 
 
@@ -193,8 +198,18 @@ def wake(resting: FlightRecorder | None) -> None:
     """Continue after a recording, from the memory that is there now."""
     with _State.lock:
         if resting is not None and _State.running is resting:
+            _State.is_resting = False
             with contextlib.suppress(VramError):  # dump() will say so
                 resting._begin()
+
+
+def _forget() -> None:
+    """A child made by fork has no flight recorder; another thread may have held the lock."""
+    _State.lock = threading.RLock()
+    _State.running, _State.is_resting, _State.lacks_taps = None, False, False
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def attach() -> None:

@@ -25,8 +25,15 @@ _log = logging.getLogger("vram")
 
 
 class _State:
-    lock = threading.Lock()
+    lock = threading.RLock()  # a signal's handler may stop the recording that its thread is about to stop
     running: Recording | None = None
+
+
+def _renew_lock() -> None:  # another thread may have held it at the fork
+    _State.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Recording:
