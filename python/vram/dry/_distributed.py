@@ -97,7 +97,9 @@ def _answer_reducers(patches: Patches) -> None:
     patches.put(
         parallel,
         "register_comm_hook",
-        lambda _model, _state, hook: warn(f"a dry run does not run communication hooks: {hook} is left out"),
+        lambda _model, _state, hook: warn(
+            tr("a dry run does not run communication hooks: {} is left out").format(hook)
+        ),
     )
     # It compares the shapes of all ranks by their values.
     patches.put(torch.nn.parallel.distributed, "_verify_param_shape_across_processes", lambda *_arguments: None)

@@ -180,7 +180,7 @@ def _eager(compile_: Callable[..., Any]) -> Callable[..., Any]:
     """torch.compile, which says that its result will run as it is."""
 
     def warned(*args: Any, **kwargs: Any) -> Any:
-        warn("a dry run does not compile: it predicts the memory of the uncompiled program")
+        warn(tr("a dry run does not compile: it predicts the memory of the uncompiled program"))
         return compile_(*args, **kwargs)
 
     return warned

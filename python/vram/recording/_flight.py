@@ -19,6 +19,7 @@ from vram._error import VramError
 from vram._library import last_error, library, sized
 from vram._prototypes import OK, FlightOptions
 from vram._sizes import parse_limit
+from vram._texts import tr
 from vram.recording import _taps
 from vram.recording._beginning import STACKS, begin
 
@@ -56,7 +57,7 @@ class FlightRecorder:
         """
         path = ctypes.create_string_buffer(4096)
         if _State.running is not self or library().vram_flight_dump(path, len(path)) != OK:
-            raise VramError(last_error() if _State.running is self else "the flight recorder was stopped")
+            raise VramError(last_error() if _State.running is self else tr("the flight recorder was stopped"))
         return Path(os.fsdecode(path.value))
 
     def stop(self) -> None:
@@ -87,7 +88,7 @@ class FlightRecorder:
     def _end(self) -> None:
         _taps.stop()
         if library().vram_flight_stop() != OK:
-            raise VramError(f"the flight recorder has stopped early: {last_error()}")
+            raise VramError(tr("the flight recorder has stopped early: {}").format(last_error()))
 
     def __enter__(self) -> FlightRecorder:
         return self
@@ -151,9 +152,9 @@ def flight_recorder(
     require_one_of(STACKS, stacks=stacks)
     for name, value in (("steps", steps), ("minutes", minutes), ("max_files", max_files)):
         if not 0 < value < math.inf:
-            raise ValueError(f"{name} must be above 0 and finite, not {value!r}")
+            raise ValueError(tr("{} must be above 0 and finite, not {!r}").format(name, value))
     if minutes * 60e9 >= 2**63:
-        raise ValueError(f"minutes must be less than 153,722,867 (292 years), not {minutes!r}")
+        raise ValueError(tr("minutes must be less than 153,722,867 (292 years), not {!r}").format(minutes))
     options = sized(
         FlightOptions,
         stacks=STACKS[stacks],
@@ -169,7 +170,9 @@ def flight_recorder(
     recorder = FlightRecorder(Path(folder).absolute(), options)
     with _State.lock:
         if _State.running is not None:
-            raise VramError(f"a flight recorder is running already, with {_State.running.folder}; stop that first")
+            raise VramError(
+                tr("a flight recorder is running already, with {}; stop that first").format(_State.running.folder)
+            )
         recorder._begin()
         _State.running = recorder
     atexit.register(_stop_quietly, recorder)
@@ -230,4 +233,4 @@ def start_from_environment() -> None:
     try:
         flight_recorder(folder, stacks=None if stacks == "none" else stacks)
     except (OSError, ValueError, VramError) as error:
-        warnings.warn(f"VRAM_FLIGHT: no flight recorder: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(tr("VRAM_FLIGHT: no flight recorder: {}").format(error), RuntimeWarning, stacklevel=2)
