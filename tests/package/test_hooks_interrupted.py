@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,6 +126,27 @@ def test_a_flight_recorder_that_rests_does_not_end_the_recordings_taps(
         recorder.dump()
 
 
+def test_a_step_does_not_tap_a_pytorch_that_is_being_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[bool] = []
+
+    def start(*, with_stacks: bool) -> bool:
+        started.append(with_stacks)
+        return False
+
+    monkeypatch.setattr(_taps, "start", start)
+    importing = SimpleNamespace(__spec__=SimpleNamespace(_initializing=True))
+    monkeypatch.delitem(sys.modules, "torch")
+    with vram.flight_recorder(tmp_path, stacks=None):
+        started.clear()
+        monkeypatch.setitem(sys.modules, "torch", importing)
+        vram.step()
+        assert started == []
+        importing.__spec__._initializing = False
+        vram.step()
+        vram.step()
+        assert started == [False]
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_child_made_by_fork_may_have_a_flight_recorder_of_its_own(tmp_path: Path) -> None:
     with vram.flight_recorder(tmp_path, stacks=None) as recorder:
@@ -177,6 +199,45 @@ def test_the_end_of_a_watch_may_collect_another_watched_model(way: str, monkeypa
     gc.collect()
     assert [watch.is_open for watch in collected] == [False]
     assert torch.autograd._engine_run_backward is before  # type: ignore[attr-defined]
+
+
+def has_gone(thread: threading.Thread) -> bool:
+    """Whether the system's thread ends, too, with what C++ keeps for it."""
+    end = time.monotonic() + MAX_WAIT_S
+    while Path(f"/proc/self/task/{thread.native_id}").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return not Path(f"/proc/self/task/{thread.native_id}").exists()
+
+
+def test_nodes_of_a_thread_that_has_ended_are_no_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = marks.put_in_place(monkeypatch, "native")
+    first, second = torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.nn.Sequential(torch.nn.Linear(2, 2))
+    outputs: list[torch.Tensor] = []
+    may_end = threading.Event()
+
+    def run(model: torch.nn.Module, calls: int, has_run: threading.Event) -> None:
+        outputs.extend(model(torch.ones(1, 2)).sum() for _ in range(calls))
+        has_run.set()
+        may_end.wait(MAX_WAIT_S)
+
+    with vram.watch(first, name="first"), vram.watch(second, name="second"):
+        threads = []
+        for model, calls in ((first, 2), (second, 50)):
+            has_run = threading.Event()
+            threads.append(threading.Thread(target=run, args=(model, calls, has_run)))
+            threads[-1].start()
+            assert has_run.wait(MAX_WAIT_S)
+            if model is first:
+                outputs.pop(0).backward()  # type: ignore[no-untyped-call]
+                assert "backward/first.0" in recorder.take()
+                may_end.set()
+                assert has_gone(threads[-1])
+                may_end.clear()
+        outputs[0].backward()  # type: ignore[no-untyped-call]
+        said = recorder.take()
+        may_end.set()
+        threads[-1].join(MAX_WAIT_S)
+    assert not [path for path in said if path.startswith("backward/second")]
 
 
 def test_states_that_are_no_dict_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

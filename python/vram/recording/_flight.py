@@ -212,8 +212,16 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
+def attach_once_imported() -> None:
+    """Call attach() unless PyTorch is being imported by another thread. Called by vram.step()."""
+    if _State.lacks_taps:
+        specification = getattr(sys.modules.get("torch"), "__spec__", None)
+        if not getattr(specification, "_initializing", False):
+            attach()
+
+
 def attach() -> None:
-    """Start what had to wait for an import of PyTorch. Called by vram.step(), and by ``vram run``."""
+    """Start what had to wait for an import of PyTorch. Called by ``vram run`` at the end of the import."""
     if _State.lacks_taps and "torch" in sys.modules:
         with _State.lock, contextlib.suppress(VramError):
             if _State.running is not None and _State.lacks_taps:

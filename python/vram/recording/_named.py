@@ -85,7 +85,7 @@ def step() -> None:
     if _marks.is_recording():
         _pinned.record()
     _marks.step()
-    _flight.attach()
+    _flight.attach_once_imported()
     now_ns = time.monotonic_ns()
     if _Steps.began_ns is not None:
         _board.post_step(_Steps.number, now_ns - _Steps.began_ns)
