@@ -62,9 +62,9 @@ def test_the_results_of_cleaning_are_chinese(monkeypatch: pytest.MonkeyPatch) ->
     skipped = Cleaned(Grade.CACHE, skipped=tr(NO_GPU))
     freed = Cleaned(Grade.CYCLES, device_bytes=4096, host_bytes=512, ms=1.5)
     assert str(Cleaning("step", (skipped, freed))).splitlines() == [
-        "步的清理：",
+        "清理（步）：",
         "cache：跳过，没有使用 GPU",
-        "cycles：释放 设备上 4 KiB，主机上 512 B，用时 1.5 毫秒",
+        "cycles：已释放：设备上 4 KiB，主机上 512 B，用时 1.5 ms",
     ]
 
 
