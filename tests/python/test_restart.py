@@ -158,7 +158,8 @@ def test_a_driver_that_hangs_at_the_start_is_told_with_the_hosts_name(tmp_path: 
             wait_until(lambda: manager.alerts("sample-overdue") != [])
             (alert,) = manager.alerts("sample-overdue")
             assert (
-                alert["labels"]["instance"] == serve.get("/").body.decode().split("<title>vram on ")[-1].split("<")[0]
+                alert["labels"]["instance"]
+                == serve.get("/api").body.decode().split("<title>vram on ")[-1].split("<")[0]
             )
             page = serve.get("/metrics")
             assert page.status == 200
