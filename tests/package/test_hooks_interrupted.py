@@ -20,6 +20,7 @@ from conftest import ROOT
 
 import vram
 import vram.torch
+from vram.monitoring import _driver
 from vram.recording import _flight, _graphs, _growth, _record, _taps
 from vram.torch import _recording
 from vram.watching import _process
@@ -201,6 +202,27 @@ def test_the_end_of_a_watch_may_collect_another_watched_model(way: str, monkeypa
     assert torch.autograd._engine_run_backward is before  # type: ignore[attr-defined]
 
 
+def test_a_watch_that_is_interrupted_while_it_begins_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = marks.put_in_place(monkeypatch)
+
+    def interrupt(_base: type) -> None:
+        raise KeyboardInterrupt
+
+    before = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    optimizer = torch.optim.SGD(model.parameters())
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(_process, "native", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            vram.watch(model, optimizer)
+    assert not optimizer._optimizer_step_pre_hooks
+    assert torch.autograd._engine_run_backward is before  # type: ignore[attr-defined]
+    with vram.watch(model, optimizer):
+        model(torch.ones(1, 2)).sum().backward()
+        assert "backward/loss" in recorder.take()
+    assert torch.autograd._engine_run_backward is before  # type: ignore[attr-defined]
+
+
 def has_gone(thread: threading.Thread) -> bool:
     """Whether the system's thread ends, too, with what C++ keeps for it."""
     end = time.monotonic() + MAX_WAIT_S
@@ -256,6 +278,18 @@ def test_states_that_are_no_dict_are_left_out(monkeypatch: pytest.MonkeyPatch) -
             model(torch.ones(1, 2)).sum().backward()
             optimizer.step()
     assert ("gradient", "weight") in recorder.named
+
+
+def test_the_drivers_figures_are_unknown_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: str) -> None:
+        raise FileNotFoundError(path)
+
+    gpu = SimpleNamespace(processes=(SimpleNamespace(pid=7, used_bytes=5),), used_bytes=9)
+    monkeypatch.setattr(_driver._Sampler, "of_this_process", classmethod(lambda _cls: object()))
+    monkeypatch.setattr(_driver._Sampler, "index_of", {"0000:19:00.0": 0})
+    monkeypatch.setattr(_driver, "read_gpu", lambda *_: gpu)
+    monkeypatch.setattr(_driver, "os", SimpleNamespace(stat=fail, getpid=os.getpid))
+    assert _driver.use_of(0, "0000:19:00.0") == _driver.UNKNOWN_USE
 
 
 IMPORTS_AND_SEARCHES = """
