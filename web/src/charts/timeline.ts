@@ -39,7 +39,7 @@ const SCOPE_BAND = 15;
 const MAX_SCOPE_ROWS = 4;
 const LEFT = 12;
 // A bin has its largest value from its beginning on. Over time, bins are as long as their events take, so that they must be smaller than
-// columns of pixels where little happens. In windows of more positions, computing them would hold up the pictures.
+// columns of pixels where little happens. In windows of more positions, computing them would block drawing.
 const TIME_BINS = 16_384;
 const FINE_POSITIONS = 2 ** 19;
 const FRAME_MS = 9; // for computing finer bins between two frames
