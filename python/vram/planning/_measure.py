@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from vram._error import VramError
-from vram.planning._calls import tensors_in
+from vram.planning._kept import tensors_in
 
 Clock = Callable[[], int]
 _ROUNDING = 512
