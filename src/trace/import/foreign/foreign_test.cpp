@@ -1,3 +1,4 @@
+// size: what each reader reads, and what it refuses
 #include "trace/import/foreign/foreign.hpp"
 
 #include "trace/allocators.hpp"
