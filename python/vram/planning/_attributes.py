@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.planning._kept import is_source_of_random_numbers, version
 
 _PLAIN = (bool, int, float, complex, str, type(None))
@@ -47,8 +48,10 @@ class Attributes:
             now = part.__dict__.get(name)
             if isinstance(now, torch.Tensor) and now is tensor() and version(now) != was:
                 raise VramError(
-                    f"the tensor '{name}' of a {type(part).__name__} is changed in place {when}, so that running this block again gives other "
-                    "values; keep this block out of checkpointing, or assign a new tensor"
+                    tr(
+                        "the tensor '{}' of a {} is changed in place {}, so that running this block again gives other "
+                        "values; keep this block out of checkpointing, or assign a new tensor"
+                    ).format(name, type(part).__name__, when)
                 )
 
     @contextlib.contextmanager

@@ -21,6 +21,7 @@ from torch.utils import checkpoint as torch_checkpoint
 from torch.utils._pytree import tree_unflatten
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.planning._attributes import Attributes
 from vram.planning._kept import Kept, version
 
@@ -73,8 +74,8 @@ class Call:
 
     def refuse_changes(self) -> None:
         """After the first run: PyTorch checks tensors when they are needed, but not what is in other objects."""
-        self.block.refuse_changes(self._versions, self._training, "in forward")
-        self._attributes.refuse_changes("in forward")
+        self.block.refuse_changes(self._versions, self._training, tr("in forward"))
+        self._attributes.refuse_changes(tr("in forward"))
         for each in self._references:
             if isinstance(each, Kept):
                 each.refuse_changes()
@@ -94,8 +95,8 @@ class Call:
                     norm._buffers.update(buffers)
 
     def repeat(self, inputs: Sequence[Any], previous: Sequence[Any]) -> Any:
-        self.block.refuse_changes(self._versions, self._training, "before the backward pass")
-        self._attributes.refuse_changes("before the backward pass")
+        self.block.refuse_changes(self._versions, self._training, tr("before the backward pass"))
+        self._attributes.refuse_changes(tr("before the backward pass"))
         args, kwargs = tree_unflatten([resolve(each, inputs, previous) for each in self._references], self._spec)
         cpu, devices, states = self._random
         on_gpu, on_cpu = self._autocast
@@ -170,8 +171,11 @@ class Block:
             is_swapped = self._is_sharded and now[0] != was[0] and key[0].startswith("parameter")
             if now != was and not is_swapped:
                 raise VramError(
-                    f"the {key[0]} of a {self.kind} is changed in place {when}, or replaced (as torch.func.functional_call() does), so that "
-                    "running this block again gives other values; change it after the backward pass, or keep this block out of checkpointing"
+                    tr(
+                        "the {} of a {} is changed in place {}, or replaced (as torch.func.functional_call() "
+                        "does), so that running this block again gives other values; change it after the "
+                        "backward pass, or keep this block out of checkpointing"
+                    ).format(key[0], self.kind, when)
                 )
 
 

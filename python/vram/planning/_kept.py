@@ -18,6 +18,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from vram._error import VramError
+from vram._texts import tr
 
 if TYPE_CHECKING:
     from vram.planning._calls import Block
@@ -108,13 +109,17 @@ class Kept:
         if is_source_of_random_numbers(value):
             name = "torch.Generator" if isinstance(value, torch.Generator) else name
             raise VramError(
-                f"{block.kind} takes a {name}, and running it again would draw other numbers; keep this block out of checkpointing, "
-                "or draw its numbers before the block"
+                tr(
+                    "{} takes a {}, and running it again would draw other numbers; keep this block out of "
+                    "checkpointing, or draw its numbers before the block"
+                ).format(block.kind, name)
             )
         if isinstance(value, Iterator):
             raise VramError(
-                f"{block.kind} takes an iterator ({name}), which would be further when the block runs again; keep this block out of "
-                "checkpointing, or call next() before the block"
+                tr(
+                    "{} takes an iterator ({}), which would be further when the block runs again; keep this "
+                    "block out of checkpointing, or call next() before the block"
+                ).format(block.kind, name)
             )
         self._value = _without_graph(value)
         self._kind, self._block_kind, self._state = name, block.kind, _state(self._value)
@@ -126,6 +131,8 @@ class Kept:
     def refuse_changes(self) -> None:
         if _state(self._value) != self._state:
             raise VramError(
-                f"an argument of {self._block_kind} is changed in place, which changes the {self._kind} that running the block again needs; keep "
-                "this block out of checkpointing, or give it a copy"
+                tr(
+                    "an argument of {} is changed in place, which changes the {} that running the block "
+                    "again needs; keep this block out of checkpointing, or give it a copy"
+                ).format(self._block_kind, self._kind)
             )

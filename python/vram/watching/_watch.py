@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vram import _marks
 from vram._arguments import require_at_least
 from vram._error import VramError
+from vram._texts import tr
 from vram.watching import _process
 from vram.watching._calls import is_watched, unwatch, watch_calls
 from vram.watching._memory import address, leaves, name_tensors
@@ -185,14 +186,20 @@ def watch(
     require_at_least(0, depth=depth)
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
-        raise TypeError(f"watch() needs a torch.nn.Module and got a {type(model).__name__}; pass it the model itself")
+        raise TypeError(
+            tr("watch() needs a torch.nn.Module and got a {}; pass it the model itself").format(type(model).__name__)
+        )
     if any(is_watched(module) for module in model.modules()):
-        raise VramError(f"a part of this {type(model).__name__} is watched already; stop() that watch first")
+        raise VramError(
+            tr("a part of this {} is watched already; stop() that watch first").format(type(model).__name__)
+        )
     given: list[Any] = [] if optimizer is None else [optimizer] if hasattr(optimizer, "step") else list(optimizer)
     optimizers = [innermost(one) for one in given]
     for one in optimizers:
         if not hasattr(one, "register_step_pre_hook"):
             raise TypeError(
-                f"watch() needs torch.optim.Optimizers and got a {type(one).__name__}; pass the optimizer itself"
+                tr("watch() needs torch.optim.Optimizers and got a {}; pass the optimizer itself").format(
+                    type(one).__name__
+                )
             )
     return Watch(model, optimizers, name, depth)
