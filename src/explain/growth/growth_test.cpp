@@ -258,7 +258,6 @@ TEST(Growth, WhatGraphsCaptureIsNoLeak) {
   EXPECT_TRUE(leaks_of(made).empty());
 }
 
-// As of torch.profiler, RMM and XProf.
 TEST(Growth, RecordingsWithoutPoolsHaveLeaks) {
   Made made = record({.steps = 20, .annotated = true, .leak_bytes = 5000});
   for (Lifetime& l : made.history.lifetimes) l.pool = trace::kUnknownPool;
