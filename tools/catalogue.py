@@ -26,19 +26,22 @@ import polib
 
 ROOT = Path(__file__).resolve().parent.parent
 PO = ROOT / "po"
+MARKS = ["tr:1", "trf:1", "tr_later:1", "tr_context:1c,2"]
 KEYWORDS = {
-    "C++": ["tr:1", "trf:1", "tr_later:1", "tr_context:1c,2", "fail:2", "differ:1", "system_failure:1", "unreadable:1"],
+    "C++": [*MARKS, "fail:2", "differ:1", "system_failure:1", "unreadable:1"],
+    "C++, errors in English": MARKS,
     "Python": ["tr:1", "tr_later:1"],
 }
 SUFFIXES = {".cpp": "C++", ".hpp": "C++", ".py": "Python", ".ts": "TypeScript", ".tsx": "TypeScript"}
 # xgettext does not read TypeScript: t("Peak") or t("a long " + "text").
 TYPESCRIPT = re.compile(r'\bt\(\s*("(?:[^"\\\n]|\\.)*"(?:\s*\+\s*"(?:[^"\\\n]|\\.)*")*)')
-FOLDERS = ("src", "python/vram", "web")
+FOLDERS = ("src", "python/vram", "python/pytest_vram", "python/tensorboard_vram", "web")
 # The errors of these stay English: libvram.so has no catalogue, and the HTTP API answers programs.
 ENGLISH = ("src/capi/", "src/pool/", "src/serve/", "src/history/")
-# Texts of tables that no function marks: the files, and what matches each table's texts in them.
+# Texts of tables that no function marks: the files, what matches each table in them, and what matches its texts.
 TABLES = (
     ("src/watch/figures/*.?pp", r'\.detail = \{(?:[^{}]|"[^"]*")*\}', r'\.(?:name|words) = "([^"]+)"'),
+    ("src/watch/figures/*.?pp", r'\.meaning\s*=\s*(?:"(?:[^"\\]|\\.)*"\s*)+', r'(?s)=\s*(".*")'),
     ("deploy/rules.toml", r"(?m)^(?:summary|advice) = .*$", r'= "(.*)"$'),
     ("python/vram/_startup/sitecustomize.py", r"(?m)^_[A-Z_]+ = \".*\"$", r'= "(.*)"$'),
 )
@@ -46,6 +49,7 @@ HEADER = """\
 Texts of vram: messages, help, views, findings and alerts.
 Written by tools/catalogue.py; do not edit."""
 WORD = re.compile(r"[A-Za-z]{2}")
+SEPARATORS = (", ", "; ")
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{((?:[^{}]|\{[^{}]*\})*)\}")
 
 
@@ -79,7 +83,7 @@ def sources() -> list[Path]:
             is_test = path.stem.endswith("_test") or any(
                 part in name for part in ("/testing/", "/node_modules/", "/test/")
             )
-            if path.suffix in SUFFIXES and not is_test and not name.startswith(ENGLISH):
+            if path.suffix in SUFFIXES and not is_test:
                 found.append(path)
     return found
 
@@ -89,7 +93,8 @@ def extracted(files: Iterable[Path]) -> polib.POFile:
     catalogue = polib.POFile(wrapwidth=0)
     by_language: dict[str, list[str]] = defaultdict(list)
     for path in files:
-        by_language[SUFFIXES[path.suffix]].append(path.resolve().relative_to(ROOT).as_posix())
+        name = path.resolve().relative_to(ROOT).as_posix()
+        by_language[SUFFIXES[path.suffix] + (", errors in English" if name.startswith(ENGLISH) else "")].append(name)
     entries: dict[tuple[str, str], polib.POEntry] = {}
     for language, names in by_language.items():
         if language == "TypeScript":
@@ -100,8 +105,8 @@ def extracted(files: Iterable[Path]) -> polib.POFile:
         if language == "C++":
             passes.append((["counted:2"], "counted"))
         for keywords, context in passes:
-            for entry in xgettext(language, keywords, names):
-                if not WORD.search(PLACEHOLDER.sub("", entry.msgid)):
+            for entry in xgettext(language.partition(",")[0], keywords, names):
+                if not WORD.search(PLACEHOLDER.sub("", entry.msgid)) and entry.msgid not in SEPARATORS:
                     continue  # "{}: {}" is the same in all languages
                 if context is not None:
                     entry.msgctxt = context
@@ -118,8 +123,7 @@ def extracted(files: Iterable[Path]) -> polib.POFile:
 def typescript(names: list[str]) -> Iterator[polib.POEntry]:
     for name in names:
         for match in TYPESCRIPT.finditer((ROOT / name).read_text(encoding="utf-8")):
-            parts = re.findall(r'"(?:[^"\\\n]|\\.)*"', match[1])
-            yield polib.POEntry(msgid="".join(map(json.loads, parts)), occurrences=[(name, "")])
+            yield polib.POEntry(msgid=joined(match[1]), occurrences=[(name, "")])
 
 
 def xgettext(language: str, keywords: list[str], names: list[str]) -> polib.POFile:
@@ -144,7 +148,13 @@ def table_texts() -> Iterable[tuple[str, str]]:
         for path in sorted(ROOT.glob(pattern)):
             for match in re.finditer(table, path.read_text()):
                 for found in re.findall(text, match[0]):
-                    yield found, path.relative_to(ROOT).as_posix()
+                    yield joined(found), path.relative_to(ROOT).as_posix()
+
+
+def joined(literals: str) -> str:
+    """Returns the text of literals that follow each other, as C++ joins them; a text without quotes as it is."""
+    parts = re.findall(r'"(?:[^"\\\n]|\\.)*"', literals) if literals.startswith('"') else []
+    return "".join(map(json.loads, parts)) if parts else literals
 
 
 def template() -> polib.POFile:
@@ -207,7 +217,7 @@ def problems_of(catalogue: polib.POFile, texts: set[tuple[str, str]], name: str)
     for entry in catalogue:
         if entry.msgstr and placeholders(entry.msgid) != placeholders(entry.msgstr):
             found.append(f"{name}: placeholders of {entry.msgstr!r} differ from those of {entry.msgid!r}")
-        fields = [match[1].partition(":")[0] for match in PLACEHOLDER.finditer(entry.msgstr) if match[1] is not None]
+        fields = [re.split("[:!]", match[1])[0] for match in PLACEHOLDER.finditer(entry.msgstr) if match[1] is not None]
         if "" in fields and any(fields):
             found.append(f"{name}: number all placeholders or none: {entry.msgstr!r}")
         if "fuzzy" in entry.flags:
@@ -226,10 +236,11 @@ def placeholders(text: str) -> set[tuple[str, str]]:
 
     def numbered(field: str) -> str:
         nonlocal next_index
-        if field:
+        name, mark, conversion = field.partition("!")
+        if name:
             return field
         next_index += 1
-        return str(next_index - 1)
+        return f"{next_index - 1}{mark}{conversion}"
 
     for match in PLACEHOLDER.finditer(text):
         if match[1] is None:

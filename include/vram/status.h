@@ -108,6 +108,11 @@ VRAM_API vram_status vram_sampler_read_device(vram_sampler* sampler, uint32_t in
                                               vram_device_info* info, vram_process_info* processes,
                                               size_t* capacity);
 
+/* Returns how many libraries this process has loaded since its start, including those that it has
+ * unloaded: until the number changes, no other library (such as CUDA's driver) can have come. Takes
+ * less than a microsecond, while a search takes far longer. May be called from any thread. */
+VRAM_API uint64_t vram_count_loaded_libraries(void);
+
 /* ------------------------------------------------------------------------------ the status page */
 
 /* A process publishes its figures on a status page: a file with mode 0600, named by its pid, in a
@@ -117,7 +122,7 @@ VRAM_API vram_status vram_sampler_read_device(vram_sampler* sampler, uint32_t in
 
 #define VRAM_BOARD_DEVICES 16
 
-/* Sizes are bytes or VRAM_UNKNOWN. */
+/* Sizes are bytes or VRAM_UNKNOWN. Later versions have more members at the end. */
 typedef struct vram_board_device {
   uint64_t device;
   uint64_t allocated_bytes;
@@ -139,6 +144,7 @@ typedef struct vram_board_figures {
   const char* scope;
   const vram_board_device* devices; /* the first 16 are posted */
   size_t device_count;
+  size_t device_bytes; /* sizeof(vram_board_device); not used without devices */
 } vram_board_figures;
 
 /* Creates this process's page; calling it again has no effect. The page is removed by
@@ -152,7 +158,7 @@ VRAM_API void vram_board_close(void);
 /* Replaces all posted figures. Has no effect if no page is open, or while another thread posts.
  * Takes no lock and makes no system call, except for the first call in a fork of a process with a
  * page, which creates the fork's own page. May be called from any thread. VRAM_INVALID_VALUE:
- * struct_bytes matches no version of this library. */
+ * struct_bytes or device_bytes matches no version of this library. */
 VRAM_API vram_status vram_board_post(const vram_board_figures* figures);
 
 /* A request to this process, for example by `vram free`, to return cached memory to the device. */

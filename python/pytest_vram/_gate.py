@@ -10,12 +10,15 @@ import pytest
 
 from vram import VramError
 from vram._sizes import format_size, parse_limit
+from vram._texts import columns_of, tr, tr_later
 from vram.dry._gpu import find_gpu
 
 if TYPE_CHECKING:
     from pytest_vram._measure import DryRunPeak, GpuPeak
 
 _LISTED = 10
+MEASURED = tr_later("measured on {}")
+PREDICTED = tr_later("predicted by dry runs on {}")
 
 
 class TestPeak:
@@ -61,12 +64,14 @@ class Gate:
         if marker is None:
             return self._limit_bytes
         if marker.args or set(marker.kwargs) != {"peak"}:
-            raise pytest.UsageError(f'{item.nodeid}: expected @pytest.mark.vram(peak="2GiB"), found {_call(marker)}')
+            raise pytest.UsageError(
+                tr('{}: expected @pytest.mark.vram(peak="2GiB"), found {}').format(item.nodeid, _call(marker))
+            )
         return _parsed(marker.kwargs["peak"], f"{item.nodeid}: @pytest.mark.vram: peak")
 
     def begin(self, limit_bytes: int | None) -> None:
         if importlib.util.find_spec("torch") is None:
-            pytest.fail("vram measures the GPU memory of PyTorch, which is not installed", pytrace=False)
+            pytest.fail(tr("vram measures the GPU memory of PyTorch, which is not installed"), pytrace=False)
         import torch
 
         from pytest_vram._measure import DryRunPeak, GpuPeak
@@ -81,7 +86,7 @@ class Gate:
         else:
             self._measured = measured
             return
-        pytest.fail(f"vram cannot measure the test: {reason}", pytrace=False)
+        pytest.fail(tr("vram cannot measure the test: {}").format(reason), pytrace=False)
 
     def peak_of_running_test(self) -> TestPeak:
         assert self._measured is not None  # begun in the setup of the test that uses the fixture
@@ -115,23 +120,36 @@ def _call(marker: pytest.Mark) -> str:
 
 def _failure(measured: GpuPeak | DryRunPeak, peak_bytes: int, limit_bytes: int) -> str:
     lines = [
-        f"the test's peak of GPU memory is {format_size(peak_bytes)}, above its limit of {format_size(limit_bytes)} ({measured.mode})"
+        tr("the test's peak of GPU memory is {}, above its limit of {} ({})").format(
+            format_size(peak_bytes), format_size(limit_bytes), shown_mode(measured.mode)
+        )
     ]
     holders = measured.holders()
     if isinstance(holders, str):
         return f"{lines[0]}; {holders}"
-    lines.append("the largest holders at the peak:")
+    lines.append(tr("the largest holders at the peak:"))
     for holder in holders:
-        blocks = f"{holder.blocks} block{'' if holder.blocks == 1 else 's'}"
+        blocks = (tr("{} block") if holder.blocks == 1 else tr("{} blocks")).format(holder.blocks)
         lines.append(f"  {format_size(holder.bytes):>9}  {holder.name}  ({blocks})")
     return "\n".join(lines)
+
+
+def shown_mode(mode: str) -> str:
+    """Return how tests were measured, in the user's language. Files have the English text."""
+    for text in (MEASURED, PREDICTED):
+        begin = text.format("")
+        if mode.startswith(begin):
+            return tr(text).format(mode.removeprefix(begin))
+    return mode
 
 
 def summary(measured: list[dict[str, Any]]) -> list[str]:
     """Return the lines about all measured tests, those with the largest peaks first."""
     modes = sorted({test["vram_mode"] for test in measured})
-    lines = [f"{len(measured)} test{'' if len(measured) == 1 else 's'} measured: {', '.join(modes)}"]
-    lines.append(f"{'peak':>9}  {'limit':>9}  {'of limit':>8}  test")
+    count = tr("{} test measured: {}") if len(measured) == 1 else tr("{} tests measured: {}")
+    lines = [count.format(len(measured), tr(", ").join(map(shown_mode, modes)))]
+    titles = ((tr("peak"), 9), (tr("limit"), 9), (tr("of limit"), 8))
+    lines.append("".join(f"{' ' * (width - columns_of(title))}{title}  " for title, width in titles) + tr("test"))
     ordered = sorted(measured, key=lambda test: (-test["vram_peak_bytes"], test["nodeid"]))
     for test in ordered[:_LISTED]:
         peak, limit = test["vram_peak_bytes"], test["vram_limit_bytes"]
@@ -139,5 +157,5 @@ def summary(measured: list[dict[str, Any]]) -> list[str]:
         size = "-" if limit is None else format_size(limit)
         lines.append(f"{format_size(peak):>9}  {size:>9}  {share:>8}  {test['nodeid']}")
     if len(ordered) > _LISTED:
-        lines.append(f"and {len(ordered) - _LISTED} with smaller peaks")
+        lines.append(tr("and {} with smaller peaks").format(len(ordered) - _LISTED))
     return lines

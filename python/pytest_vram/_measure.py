@@ -14,8 +14,10 @@ from typing import Any
 import torch
 
 import vram
+from pytest_vram._gate import MEASURED, PREDICTED
 from vram import VramError, dry_run, is_recording
 from vram._frameworks._torch import TorchFramework
+from vram._texts import tr
 from vram.dry import _program
 from vram.monitoring import _peaks
 
@@ -48,7 +50,7 @@ class GpuPeak:
         self._ended: int | None = None
         self._snapshot: Path | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self.mode = f"measured on {torch.cuda.get_device_name()}"
+        self.mode = MEASURED.format(torch.cuda.get_device_name())
 
     def begin(self) -> None:
         gc.collect()  # what an earlier test left is not freed within this one
@@ -92,7 +94,10 @@ class GpuPeak:
     def holders(self) -> list[Holder] | str:
         """Return the largest holders at the peak; or why they are unknown."""
         if self._snapshot is None:
-            return "its holders are unknown, since PyTorch's history of allocations is in use already, or its allocator has none"
+            return tr(
+                "its holders are unknown, since PyTorch's history of allocations is in use already, "
+                "or its allocator has none"
+            )
         return _largest(self._snapshot)
 
 
@@ -104,7 +109,7 @@ class DryRunPeak:
         self._run._settings = replace(self._run._settings, has_stacks=True)
         self._entered = contextlib.ExitStack()
         self._ended: int | None = None
-        self.mode = f"predicted by dry runs on {gpu}"
+        self.mode = PREDICTED.format(gpu)
 
     def begin(self) -> None:
         self._entered.enter_context(self._run)
@@ -131,7 +136,7 @@ def _largest(recording: Path) -> list[Holder] | str:
     try:
         moment = _program.moment(recording)
     except (VramError, OSError) as error:
-        return f"its holders are unknown: {error}"
+        return tr("its holders are unknown: {}").format(error)
     by_stack: list[dict[str, Any]] = next((b["holders"] for b in moment["breakdowns"] if b["by"] == "stack"), [])
     holders: dict[str, Holder] = {}
     for holder in by_stack:

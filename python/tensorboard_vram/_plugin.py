@@ -15,6 +15,7 @@ from werkzeug.wrappers import Request, Response
 
 from tensorboard_vram._folder import LogFolder
 from tensorboard_vram._pages import Pages
+from vram._texts import tr
 
 _SCRIPT = Path(__file__).with_name("index.js")
 _NOTHING_RUNS = "default-src 'none'"
@@ -53,12 +54,14 @@ class VramPlugin(base_plugin.TBPlugin):
         name = request.args.get("recording", "")
         recording = self._folder.find(name)
         if recording is None:
-            return _message(f"{name!r} is no recording of the log directory {self._folder.name!r}", 404)
+            return _message(tr("{!r} is no recording of the log directory {!r}").format(name, self._folder.name), 404)
         try:
             page = self._pages.page_of(recording)
         except Exception as error:  # anything that is wrong with a file is that file's page
             command = f"vram report {shlex.quote(str(recording.path))}"
-            return _message(f"{name}: {error}. {command} shows it in a terminal, with --serve in a browser.", 500)
+            return _message(
+                tr("{}: {}. {} shows it in a terminal, with --serve in a browser.").format(name, error, command), 500
+            )
         # TensorBoard expects the policy in a header. It is the page's own, which admits its script by hash.
         policy = _POLICY.search(page[:_MAX_HEAD])
         return _response(page, "text/html", policy[1].decode("latin-1") if policy else _NOTHING_RUNS)

@@ -7,6 +7,8 @@ from functools import cache
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
+from vram._texts import tr
+
 
 @cache
 def _distribution() -> Distribution:
@@ -38,4 +40,6 @@ def program() -> Path:
     for file in _distribution().files or []:
         if file.name == "vram" and file.parent.name == "bin":
             return Path(str(file.locate())).resolve()
-    raise FileNotFoundError(f"vram {version()} was installed without its program; install the package again")
+    raise FileNotFoundError(
+        tr("vram {} was installed without its program; install the package again").format(version())
+    )

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from vram._error import VramError
 from vram._prototypes import OK, PROTOTYPES, Stats
+from vram._texts import tr
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -36,13 +37,15 @@ def library() -> ctypes.CDLL:
     """
     file = path()
     if not file.is_file():
-        what = "VRAM_LIBRARY names it" if "VRAM_LIBRARY" in os.environ else "vram was installed without it"
-        raise VramError(f"{file}: no such file ({what}); install the package again, or set VRAM_LIBRARY to libvram.so")
+        what = tr("VRAM_LIBRARY names it") if "VRAM_LIBRARY" in os.environ else tr("vram was installed without it")
+        raise VramError(
+            tr("{}: no such file ({}); install the package again, or set VRAM_LIBRARY to libvram.so").format(file, what)
+        )
     try:
         loaded = ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
         declare(loaded, PROTOTYPES)
     except (OSError, AttributeError) as error:
-        raise VramError(f"{file}: this is not vram's library, or not of this version: {error}") from error
+        raise VramError(tr("{}: this is not vram's library, or not of this version: {}").format(file, error)) from error
     atexit.register(loaded.vram_python_ends)
     return loaded
 
@@ -82,7 +85,7 @@ class Pool:
         self.device = device
         self.handle = ctypes.c_void_p()
         if library().vram_pool_open(device, None, ctypes.byref(self.handle)) != OK:
-            raise VramError(f"no pool on device {device}: {last_error()}")
+            raise VramError(tr("no pool on device {}: {}").format(device, last_error()))
 
     def close(self) -> None:
         library().vram_pool_close(self.handle)

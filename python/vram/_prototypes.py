@@ -327,6 +327,7 @@ class BoardFigures(Structure):
         ("scope", c_char_p),
         ("devices", POINTER(BoardDevice)),
         ("device_count", c_size_t),
+        ("device_bytes", c_size_t),
     ]
 
 
@@ -418,6 +419,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         c_int,
         [c_void_p, c_uint32, POINTER(DeviceInfo), POINTER(ProcessInfo), POINTER(c_size_t)],
     ),
+    "vram_count_loaded_libraries": (c_uint64, []),
     "vram_board_open": (c_int, []),
     "vram_board_close": (None, []),
     "vram_board_post": (c_int, [POINTER(BoardFigures)]),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 import re
 
+from vram._texts import tr
+
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MIN_LIMIT = 1 << 20  # below that it is a number whose unit was forgotten
 
@@ -13,7 +15,9 @@ def parse_limit(size: int | str) -> int:
     """Return the bytes of a limit, which is at least 1 MiB."""
     parsed = _parse(size)
     if parsed < _MIN_LIMIT:
-        raise ValueError(f"'{size}' is {parsed} bytes, and 1 MiB is the least; write the unit, as in 20GiB")
+        raise ValueError(
+            tr("'{}' is {} bytes, and 1 MiB is the least; write the unit, as in 20GiB").format(size, parsed)
+        )
     return parsed
 
 
@@ -21,7 +25,7 @@ def parse_size(size: int | str) -> int:
     """Return the bytes of a size, which is more than 0."""
     parsed = _parse(size)
     if parsed <= 0:
-        raise ValueError(f"a size is more than 0 bytes, not '{size}'")
+        raise ValueError(tr("a size is more than 0 bytes, not '{}'").format(size))
     return parsed
 
 
@@ -30,7 +34,7 @@ def _parse(size: int | str) -> int:
         size = operator.index(size)  # TypeError: not an integer
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB|B)?\s*", str(size), re.IGNORECASE)
     if match is None:
-        raise ValueError(f"'{size}' is no size; write 20GiB, 512MiB or a number of bytes")
+        raise ValueError(tr("'{}' is no size; write 20GiB, 512MiB or a number of bytes").format(size))
     whole, _, part = match[1].partition(".")  # not as a float, which has 53 bits
     size_bytes: int = int(whole + part) * _UNITS[match[2].upper()] // 10 ** len(part)
     return size_bytes

@@ -22,6 +22,11 @@ def tr(text: str) -> str:
     return _catalogue(language).get(text, text) if language else text
 
 
+def tr_later(text: str) -> str:
+    """Mark a text of a table, which is translated where it is shown: ``tr(text)``."""
+    return text
+
+
 def columns_of(text: str) -> int:
     """Return the columns that a terminal needs for the text: Chinese and Japanese characters take two."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -16,6 +16,7 @@ import sys
 from typing import Any, Callable
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.monitoring._monitor import Around, Monitor
 
 __all__ = ["hugging_face", "keras", "lightning"]
@@ -164,7 +165,9 @@ def _module(*names: str) -> Any:
             reasons.append(str(error))
     wanted = " or ".join(names)
     raise VramError(
-        f"expected {wanted} for its callback, found that it can't be imported ({'; '.join(reasons)}); install it"
+        tr("expected {} for its callback, found that it can't be imported ({}); install it").format(
+            wanted, "; ".join(reasons)
+        )
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from vram._error import VramError
 from vram._library import Pool, last_error, library, status_text
 from vram._prototypes import NOT_SUPPORTED, OK, OUT_OF_MEMORY
+from vram._texts import tr
 
 __all__ = ["disable", "enable", "forget_stream", "is_enabled"]
 
@@ -50,7 +51,7 @@ class _Allocator:
             reserved = pool.stats().reserved_bytes.current
             raise self._cupy.cuda.memory.OutOfMemoryError(size, reserved) from VramError(pool.oom_text())
         why = last_error() if status == NOT_SUPPORTED else status_text(status)
-        raise VramError(f"vram: {size} bytes on device {device}: {why}")
+        raise VramError(tr("vram: {} bytes on device {}: {}").format(size, device, why))
 
     def _request(self, pool: Pool, size: int, stream: int, block: ctypes.c_void_p) -> int:
         """Request a block. While the stream is captured, the pool must not wait for the device, which would break the capture."""
@@ -104,7 +105,9 @@ def enable() -> None:
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
-        raise VramError(f"vram.cupy.enable() puts the pool under CuPy, but cupy can't be imported: {error}") from error
+        raise VramError(
+            tr("vram.cupy.enable() puts the pool under CuPy, but cupy can't be imported: {}").format(error)
+        ) from error
     if _State.allocator is None:
         _State.allocator = _Allocator(cupy)
     _State.allocator.pool(0)  # raises at once if there can be none
@@ -155,4 +158,4 @@ def forget_stream(stream: Any) -> None:
     answers = [library().vram_forget_stream(pool.handle, stream.ptr) for pool in _State.allocator.open_pools()]
     for status in answers:
         if status != OK:
-            raise VramError(f"stream {stream.ptr:#x} is not forgotten: {status_text(status)}")
+            raise VramError(tr("stream {:#x} is not forgotten: {}").format(stream.ptr, status_text(status)))

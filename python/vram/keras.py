@@ -9,6 +9,7 @@ from typing import Any
 from vram._error import VramError
 from vram._public import publish
 from vram._sizes import format_size, parse_limit
+from vram._texts import tr
 
 __all__ = ["RematPlan", "plan_remat"]
 
@@ -59,7 +60,9 @@ class RematPlan:
         model = _built(build, names)
         if len(model.layers) != self.count:
             raise ValueError(
-                f"expected the model for which was planned, with {self.count} layers, got one with {len(model.layers)}; plan this model"
+                tr("expected the model for which was planned, with {} layers, got one with {}; plan this model").format(
+                    self.count, len(model.layers)
+                )
             )
         names.names = frozenset(model.layers[number].name for number in self.numbers)
         return model
@@ -68,12 +71,15 @@ class RematPlan:
         """Return the layers that run again, what that saves, and what it costs."""
         added = 100 * (self.step_ns / self.full_step_ns - 1) if self.full_step_ns else 0.0
         lines = [
-            f"peak {format_size(self.peak_bytes)} of a budget of {format_size(self.budget_bytes)}; {format_size(self.full_peak_bytes)} "
-            f"without recomputation; a step takes {added:+.1f} % of the estimated time"
+            tr(
+                "peak {} of a budget of {}; {} without recomputation; a step takes {:+.1f} % of the estimated time"
+            ).format(
+                format_size(self.peak_bytes), format_size(self.budget_bytes), format_size(self.full_peak_bytes), added
+            )
         ]
-        lines.extend(f"  {name}: again" for name in self.layers)
+        lines.extend("  " + tr("{}: {}").format(name, tr("again")) for name in self.layers)
         if not self.layers:
-            lines.append("  everything is kept")
+            lines.append(tr("  everything is kept"))
         return "\n".join(lines)
 
 
@@ -124,7 +130,7 @@ def _built(build: Callable[[], Any], names: _LayerNames) -> Any:
     with keras.RematScope(mode="list_of_layers", layer_names=names):
         model = build()
     if not hasattr(model, "layers"):
-        raise VramError(f"expected build() to return a Keras model with layers, got {type(model).__name__}")
+        raise VramError(tr("expected build() to return a Keras model with layers, got {}").format(type(model).__name__))
     return model
 
 

@@ -18,6 +18,7 @@ from vram._error import VramError
 from vram._frameworks import Figures, Framework, framework_of
 from vram._public import publish
 from vram._sizes import parse_limit
+from vram._texts import tr
 from vram.monitoring import _peaks
 
 __all__ = ["Figures", "KerasFigures", "callback", "clear_session", "grow_memory", "limit_memory", "memory_info"]
@@ -241,7 +242,9 @@ def _import_tensorflow() -> Any:
     try:
         return importlib.import_module("tensorflow")
     except ImportError as error:
-        raise VramError(f"vram.tensorflow needs TensorFlow, but tensorflow can't be imported: {error}") from error
+        raise VramError(
+            tr("vram.tensorflow needs TensorFlow, but tensorflow can't be imported: {}").format(error)
+        ) from error
 
 
 def _physical_gpu(tensorflow: Any, gpu: int) -> Any:
@@ -249,12 +252,12 @@ def _physical_gpu(tensorflow: Any, gpu: int) -> Any:
     if 0 <= gpu < len(gpus):
         return gpus[gpu]
     cuda = (
-        "its libraries or the driver are missing"
+        tr("its libraries or the driver are missing")
         if tensorflow.test.is_built_with_cuda()
-        else "it is built without CUDA"
+        else tr("it is built without CUDA")
     )
-    why = "" if gpus else f" ({cuda}, or CUDA_VISIBLE_DEVICES hides them)"
-    raise VramError(f"there is no GPU {gpu}: TensorFlow sees {len(gpus)}{why}")
+    why = "" if gpus else tr(" ({}, or CUDA_VISIBLE_DEVICES hides them)").format(cuda)
+    raise VramError(tr("there is no GPU {}: TensorFlow sees {}{}").format(gpu, len(gpus), why))
 
 
 def _allocated(framework: Framework) -> int:
@@ -269,12 +272,14 @@ def _explained(call: str) -> Iterator[None]:
     except (RuntimeError, ValueError) as error:
         text = str(error)
         if "modified after being initialized" in text:
-            advice = f"its devices are set up by its first operation; call {call} before that, right after the import"
+            advice = tr(
+                "its devices are set up by its first operation; call {} before that, right after the import"
+            ).format(call)
         elif "virtual devices" in text or "memory growth" in text:
-            advice = "a GPU either grows or has a limit; call grow_memory() or limit_memory(), not both"
+            advice = tr("a GPU either grows or has a limit; call grow_memory() or limit_memory(), not both")
         else:
-            advice = f"{call} could not be done"
-        raise VramError(f"TensorFlow says '{text}': {advice}") from error
+            advice = tr("{} could not be done").format(call)
+        raise VramError(tr("TensorFlow says '{}': {}").format(text, advice)) from error
 
 
 publish(globals())

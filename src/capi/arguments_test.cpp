@@ -131,7 +131,7 @@ TEST_F(ArgumentsTest, OfTheMachineAndTheBoard) {
   EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 
   EXPECT_EQ(vram_board_post(nullptr), VRAM_INVALID_VALUE);
-  const vram_board_figures figures{sizeof figures, 0, 0, nullptr, nullptr, 3};
+  const vram_board_figures figures{sizeof figures, 0, 0, nullptr, nullptr, 3, 0};
   EXPECT_EQ(vram_board_post(&figures), VRAM_INVALID_VALUE);
   EXPECT_EQ(vram_board_request(nullptr), VRAM_INVALID_VALUE);
   EXPECT_EQ(vram_board_read(1, nullptr), VRAM_INVALID_VALUE);

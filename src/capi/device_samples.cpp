@@ -11,6 +11,7 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
@@ -148,6 +149,9 @@ struct DeviceSamples::Shared {
 
 void DeviceSamples::Shared::run() {
   auto nvml = gpu::nvml::Nvml::open(gpu::nvml::Nvml::library());
+  // The library's own end comes at the end of the process, after what is registered from here on.
+  static std::atomic<pid_t> ends_with{0};
+  if (ends_with.exchange(owner) != owner) (void)std::atexit([] { DeviceSamples::get().stop(); });
   const uint32_t count = nvml ? nvml->device_count().value_or(0) : 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (auto uuid = nvml->identity(i).uuid) places.emplace(*std::move(uuid), i);

@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "base/testing/paths.hpp"
+#include "base/testing/waiting.hpp"
 #include "capi/testing/fake_machine.hpp"
 #include "gpu/testing/fake_libraries.hpp"
 #include "trace/figures.hpp"
@@ -11,11 +12,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 #include <vram/record.h>
@@ -128,6 +132,22 @@ TEST_F(Samples, AMachineWithoutNvmlIsRecordedWithoutSamples) {
   open();
   start();
   EXPECT_TRUE(stop_and_read().empty());
+}
+
+// NVML's library ends when the process does: no thread may be in it then.
+TEST_F(Samples, TheThreadEndsBeforeItsLibraryDoes) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto check = [] {  // runs after what is registered later
+      const auto threads = std::filesystem::directory_iterator("/proc/self/task");
+      const auto count = std::distance(begin(threads), end(threads));
+      _exit(count == 2 ? 0 : 1);  // this one and the recorder's
+    };
+    if (std::atexit(check) != 0) _exit(2);
+    start();
+    std::exit(3);  // NOLINT(concurrency-mt-unsafe): the orderly end is what is tested
+  }
+  EXPECT_EQ(WEXITSTATUS(status_of_child(child)), 0);
 }
 
 TEST_F(Samples, MarksAndFiguresOfTheProgram) {

@@ -41,7 +41,7 @@ Answering& answering() {
 // The last answer's file, which its requester removes, unless it was killed. Only while the
 // flusher runs, or after it has ended.
 std::string& answered_file() {
-  static std::string path;
+  static std::string& path = *new std::string;  // the flusher may run while the process ends
   return path;
 }
 
@@ -110,6 +110,9 @@ vram_status check(const char* folder, const vram_flight_options* options) {
     return refuse(VRAM_INVALID_VALUE, "expected stacks to be one of vram_stacks");
   if (options->max_bytes != 0 && options->max_bytes < FlightOptions::kMinBytes)
     return refuse(VRAM_INVALID_VALUE, "expected max_bytes to be 0, or 3 MiB or more");
+  if (options->on_signal != 0 && !vram::record::DumpSignals::can_handle(options->on_signal))
+    return refuse(VRAM_INVALID_VALUE,
+                  "expected on_signal to be 0 or a signal that a program can handle");
   if (options->duration_ns > INT64_MAX)
     return refuse(VRAM_INVALID_VALUE, "expected duration_ns to be at most 2^63 - 1 (292 years)");
   return VRAM_OK;

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <unistd.h>
 #include <vram/flight.h>
+#include <vram/status.h>
 
 namespace vram::capi {
 namespace {
@@ -24,6 +26,8 @@ class FlightTest : public FakeMachine {
   }
   void TearDown() override {
     EXPECT_EQ(vram_flight_stop(), VRAM_OK);
+    vram_board_close();
+    (void)unsetenv("VRAM_BOARD");
     FakeMachine::TearDown();
     std::filesystem::remove_all(folder_);
   }
@@ -88,6 +92,16 @@ TEST_F(FlightTest, ADurationBeyondTheClockIsRefused) {
   options.struct_bytes = sizeof options;
   options.duration_ns = UINT64_MAX;
   EXPECT_EQ(vram_flight_start(folder_.c_str(), &options), VRAM_INVALID_VALUE);
+}
+
+TEST_F(FlightTest, ASignalThatCannotBeHandledIsRefused) {
+  vram_flight_options options{};
+  options.struct_bytes = sizeof options;
+  for (const int signal : {SIGKILL, SIGSTOP, -1, 32, 4711}) {
+    options.on_signal = signal;
+    EXPECT_EQ(vram_flight_start(folder_.c_str(), &options), VRAM_INVALID_VALUE) << signal;
+    EXPECT_EQ(vram_flight_is_on(), 0);
+  }
 }
 
 TEST_F(FlightTest, ItWritesOnRequestAndRefusesWhatIsNotThere) {

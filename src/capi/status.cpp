@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <link.h>
 #include <memory>
 #include <optional>
 #include <string>
@@ -160,6 +161,16 @@ vram_status vram_sampler_read_device(vram_sampler* sampler, uint32_t index, vram
   return VRAM_OK;
 }
 
+uint64_t vram_count_loaded_libraries(void) {
+  uint64_t count = 0;
+  const auto read = [](dl_phdr_info* library, size_t, void* to) {
+    *static_cast<uint64_t*>(to) = library->dlpi_adds;
+    return 1;  // it is the same in all entries
+  };
+  (void)dl_iterate_phdr(read, &count);
+  return count;
+}
+
 }  // extern "C"
 
 // The functions of status.h about the board: this process's page, and reading those of others.
@@ -219,8 +230,10 @@ vram_status vram_board_open(void) {
 void vram_board_close(void) { OpenBoard::get().close(); }
 
 vram_status vram_board_post(const vram_board_figures* figures) {
-  if (figures == nullptr || figures->struct_bytes != sizeof(vram_board_figures) ||
-      (figures->devices == nullptr && figures->device_count != 0))
+  if (figures == nullptr || figures->struct_bytes != sizeof(vram_board_figures))
+    return VRAM_INVALID_VALUE;
+  if (figures->device_count != 0 &&
+      (figures->devices == nullptr || figures->device_bytes != sizeof(vram_board_device)))
     return VRAM_INVALID_VALUE;
   Board* const board = OpenBoard::get().current();
   if (board == nullptr) return VRAM_OK;

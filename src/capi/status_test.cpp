@@ -227,7 +227,8 @@ class BoardDoorTest : public testing::Test {
   static vram_status post(const char* scope) {
     const vram_board_device device{
         0, 100, 200, 150, VRAM_UNKNOWN, VRAM_UNKNOWN, VRAM_UNKNOWN, VRAM_UNKNOWN, VRAM_UNKNOWN};
-    const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, scope, &device, 1};
+    const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, scope,
+                                     &device,        1, sizeof device};
     return vram_board_post(&figures);
   }
   // What this process's status page contains: its scope, or why there is nothing.
@@ -259,6 +260,21 @@ TEST_F(BoardDoorTest, PostsAndReads) {
   vram_board_close();
   EXPECT_EQ(post("closed"), VRAM_OK);
   EXPECT_THAT(read(getpid()), testing::HasSubstr("found none"));
+}
+
+// A program that was compiled with another vram_board_device has them at other distances.
+TEST_F(BoardDoorTest, DevicesOfAnotherSizeAreRefused) {
+  struct Earlier {
+    uint64_t device, allocated_bytes, reserved_bytes, peak_bytes, cached_bytes;
+  };
+  const std::array<Earlier, 2> devices{{{0, 1, 2, 3, 4}, {1, 5, 6, 7, 8}}};
+  const auto* const at = reinterpret_cast<const vram_board_device*>(devices.data());
+  vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, "", at, 2, sizeof(Earlier)};
+  EXPECT_EQ(vram_board_post(&figures), VRAM_INVALID_VALUE);
+  figures.struct_bytes = offsetof(vram_board_figures, device_bytes);
+  EXPECT_EQ(vram_board_post(&figures), VRAM_INVALID_VALUE);
+  figures = {sizeof figures, 7, VRAM_UNKNOWN, "", nullptr, 0, 0};
+  EXPECT_EQ(vram_board_post(&figures), VRAM_OK);
 }
 
 TEST_F(BoardDoorTest, RequestsAreToldOfUntilTheyAreAnswered) {
@@ -321,7 +337,7 @@ int open_as(uid_t uid, const std::string& runtime) {
         why.find("VRAM_BOARD") != std::string::npos;
     return is_told ? 3 : 4;
   }
-  const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, "forward", nullptr, 0};
+  const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, "forward", nullptr, 0, 0};
   if (vram_board_post(&figures) != VRAM_OK) return 5;
   vram_board_page page{};
   page.struct_bytes = sizeof page;

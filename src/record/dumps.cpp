@@ -151,6 +151,11 @@ void install_one(int signal) {
 
 }  // namespace
 
+bool DumpSignals::can_handle(int signal) {
+  struct sigaction now{};
+  return signal != SIGKILL && signal != SIGSTOP && sigaction(signal, nullptr, &now) == 0;
+}
+
 void DumpSignals::install(int on_request) {
   for (const int signal : kCrashes) install_one(signal);
   install_one(SIGTERM);

@@ -68,6 +68,8 @@ class DumpSignals {
  public:
   static constexpr std::chrono::milliseconds kMaxWait{3000};
 
+  // Whether a program can have a handler for it.
+  [[nodiscard]] static bool can_handle(int signal);
   // on_request: 0: none.
   static void install(int on_request);
   static void set_enabled(bool is_enabled);

@@ -104,6 +104,29 @@ TEST_F(FlightTest, ADumpHoldsTheLastStepsWithAllThatIsAlive) {
   EXPECT_GE(first, 78u) << "at most twice as many, and the one under way";
 }
 
+// As a program that names a scope after each of its steps.
+TEST_F(FlightTest, WithoutRoomForTextsNoScopeStaysOpenAndWhatWasThereIsFound) {
+  start(options());
+  alloc(0x100, 7);
+  for (int i = 0; i < 30'000; ++i) {
+    Recorder::scope_begin("scope " + std::to_string(i));
+    Recorder::scope_end();
+  }
+  run_steps(0, 30);
+  const trace::Trace trace = read(dump());
+  int open = 0;
+  for (const trace::Annotation& each : trace.annotations) {
+    if (trace.tables.strings[each.name].starts_with("step")) continue;
+    open += each.is_begin ? 1 : -1;
+  }
+  EXPECT_EQ(open, 0);
+  const auto events = trace.events_of(trace.devices[0]);
+  const auto found = std::ranges::find(events, 0x100U, &trace::Event::address);
+  ASSERT_NE(found, events.end());
+  EXPECT_EQ(trace.tables.strings[trace.tables.contexts[found->context].category],
+            trace::kFoundBlock);
+}
+
 TEST_F(FlightTest, RecordsGoOnAfterADump) {
   start(options());
   run_steps(0, 30);

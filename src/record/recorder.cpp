@@ -330,7 +330,7 @@ Result<std::string> Recorder::dump(std::chrono::milliseconds timeout) {
 
 void Recorder::scope_begin(std::string_view name) {
   const ScopeStack::Opened opened = ScopeStack::open(name);
-  emit({.scope = opened.path, .text = opened.name, .op = Op::kScopeBegin});
+  if (opened.name != 0) emit({.scope = opened.path, .text = opened.name, .op = Op::kScopeBegin});
 }
 
 void Recorder::scope_end() {

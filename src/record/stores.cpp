@@ -1,5 +1,7 @@
 #include "record/stores.hpp"
 
+#include "trace/event.hpp"
+
 #include <algorithm>
 
 namespace vram::record {
@@ -24,7 +26,11 @@ uint64_t hash_of(std::span<const FrameNumber> frames) {
 
 }  // namespace
 
-TextStore::TextStore() { (void)intern(""); }
+// What a recorder needs itself is there before any limit.
+TextStore::TextStore() {
+  (void)intern("");
+  (void)intern(trace::kFoundBlock);
+}
 
 TextId TextStore::intern(std::string_view text) {
   const std::lock_guard guard(lock_);

@@ -139,7 +139,7 @@ ScopeStack::Opened ScopeStack::open(std::string_view name) {
     own->paths[own->depth] = opened.path;
     own->names[own->depth] = opened.name;
   } else {
-    opened.path = 0;
+    opened = {};
   }
   ++own->depth;
   notify_followers(*own);

@@ -81,7 +81,8 @@ class ScopeStack {
  public:
   static constexpr uint32_t kMaxNestedScopes = 64;  // deeper ones count for the one around them
 
-  // Opens a scope in the calling thread; its path's and its own text.
+  // Opens a scope in the calling thread; its path's and its own text. Without its own text, as
+  // beyond kMaxNestedScopes, neither its beginning nor its end is recorded.
   struct Opened {
     TextId path = 0;
     TextId name = 0;

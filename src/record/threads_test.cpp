@@ -1,7 +1,8 @@
-// What threads leave behind when they end: their rings, their scopes, and what the destructors of
-// their thread_local variables still record.
+// What threads record and leave behind when they end: their scopes, their rings, and what the
+// destructors of their thread_local variables still record.
 #include "record/testing/recorder_fixture.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -39,6 +40,22 @@ struct Cache {
   }
 };
 thread_local Cache cache;
+
+TEST_F(ThreadsTest, EachScopeThatBeginsEnds) {
+  start({.path = path()});
+  alloc(0x1000);
+  for (int round = 0; round < 3; ++round) {
+    Recorder::scope_begin("");
+    for (uint32_t i = 0; i < ScopeStack::kMaxNestedScopes + 6; ++i) Recorder::scope_begin("deep");
+    for (uint32_t i = 0; i < ScopeStack::kMaxNestedScopes + 6; ++i) Recorder::scope_end();
+    Recorder::scope_end();
+  }
+  ASSERT_TRUE(Recorder::stop());
+  const trace::Trace trace = read(path());
+  const auto begins = std::ranges::count_if(trace.annotations, &trace::Annotation::is_begin);
+  EXPECT_EQ(begins, 3 * (ScopeStack::kMaxNestedScopes - 1)) << "the one without a name is one";
+  EXPECT_EQ(trace.annotations.size(), 2 * static_cast<size_t>(begins));
+}
 
 TEST_F(ThreadsTest, RecordsOfADestructorDoNotShareARingWithANewThread) {
   constexpr int kSpawners = 12;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <pthread.h>
+#include <utility>
 
 namespace vram::tap {
 namespace {
@@ -87,14 +88,14 @@ bool take_locked(DevicePointer address, Allocation* taken) {
 
 }  // namespace
 
-void add_allocation(const Allocation& allocation) {
+Added add_allocation(const Allocation& allocation) {
   (void)pthread_once(&watches_forks, watch_forks);
   const Locked locked;
-  if (allocation.address == 0) return;
-  if ((count + 1) * 2 > capacity && !grow()) return;
+  if (allocation.address == 0) return {};
+  if ((count + 1) * 2 > capacity && !grow()) return {};
   Allocation& entry = entries[place_of(allocation.address)];
   if (entry.address == 0) ++count;
-  entry = allocation;
+  return {true, std::exchange(entry, allocation)};
 }
 
 bool take_allocation(DevicePointer address, Allocation* taken) {

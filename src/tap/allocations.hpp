@@ -15,8 +15,13 @@ struct Allocation {
   Owner owner = kNoOwner;
 };
 
-// In place of what began there: it went unseen.
-void add_allocation(const Allocation& allocation);
+// In place of what began there, which went unseen: returns it, or an allocation without an address.
+// `is_added` is false if there is no memory for the table: the allocation's end will not be known.
+struct Added {
+  bool is_added = false;
+  Allocation before;
+};
+Added add_allocation(const Allocation& allocation);
 // Removes it; false: it is unknown.
 [[nodiscard]] bool take_allocation(DevicePointer address, Allocation* taken);
 // The first one that begins in the range, taken out; false: none does.

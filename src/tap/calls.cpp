@@ -87,13 +87,28 @@ Result call(void* target, const char* name, Arguments... arguments) {
 constexpr size_t kUnitBytes = 512;
 
 // Memory that the driver gives as a block is taken from the device and allocated at once.
+void write_given(const Allocation& given, Stream stream, uint32_t stack) {
+  const size_t whole = (given.bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+  write_event(Kind::kSegmentAlloc, given.device, given.address, whole, stream, stack);
+  write_event(Kind::kAlloc, given.device, given.address, given.bytes, stream, stack);
+}
+
 void record_given(Device device, DevicePointer address, size_t bytes, Stream stream,
                   uint32_t stack) {
-  add_allocation({address, bytes, device});
-  if (device == kHost) return;
-  const size_t whole = (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
-  write_event(Kind::kSegmentAlloc, device, address, whole, stream, stack);
-  write_event(Kind::kAlloc, device, address, bytes, stream, stack);
+  const Allocation given{address, bytes, device};
+  (void)add_allocation(given);
+  if (device != kHost) write_given(given, stream, stack);
+}
+
+void subtract(const Allocation& gone) {
+  add_to_owner(gone.owner, gone.device, -static_cast<int64_t>(gone.bytes));
+}
+
+void add_to_sums(const Allocation& allocation) {
+  const Added added = add_allocation(allocation);
+  if (!added.is_added) return;
+  subtract(added.before);
+  add_to_owner(allocation.owner, allocation.device, static_cast<int64_t>(allocation.bytes));
 }
 
 // Memory that an allocator does not report, or that it reports itself: summed by who called.
@@ -101,10 +116,7 @@ template <typename GetDevice>
 void sum_up(const Watch& watch, GetDevice device_of, DevicePointer address, size_t bytes) {
   if (!watch.is_summing()) return;
   const Device device = device_of();
-  if (device == kHost) return;
-  const Owner owner = owner_of(watch.caller());
-  add_allocation({address, bytes, device, owner});
-  add_to_owner(owner, device, static_cast<int64_t>(bytes));
+  if (device != kHost) add_to_sums({address, bytes, device, owner_of(watch.caller())});
 }
 
 uint64_t now_ns() {
@@ -147,12 +159,18 @@ Result free(const Site& site, DevicePointer address, Stream stream, Rest... rest
   const Watch watch(site);
   Allocation gone;
   const bool is_known = watch.is_outermost() && take_allocation(address, &gone);
-  if (is_known) add_to_owner(gone.owner, gone.device, -static_cast<int64_t>(gone.bytes));
-  if (is_known && watch.is_on() && gone.device != kHost) {
+  const bool is_event = is_known && watch.is_on() && gone.device != kHost;
+  if (is_known) subtract(gone);
+  if (is_event) {
     write_event(Kind::kFree, gone.device, address, 0, stream, 0);
     write_event(Kind::kSegmentFree, gone.device, address, 0, stream, 0);
   }
-  return call<kNamed>(watch.target(), site.name, address, rest...);
+  const Result result = call<kNamed>(watch.target(), site.name, address, rest...);
+  if (result == kSuccess || !is_known) return result;
+  // After another failure of the device, for example: the memory is still there.
+  add_to_sums(gone);
+  if (is_event) write_given(gone, stream, 0);
+  return result;
 }
 
 constexpr size_t kMinCopyBytes = size_t{1} << 20;  // smaller ones are not recorded
@@ -253,26 +271,28 @@ extern "C" {
   sum_up(watch, [&] { return device_of_handle(handle, kHost); }, address, bytes);
   if (!watch.is_on()) return result;
   const Device device = device_of_handle(handle, current_device());
-  add_allocation({address, bytes, device});
+  (void)add_allocation({address, bytes, device});
   if (device == kHost) return result;
   write_event(Kind::kSegmentMap, device, address, bytes, nullptr, stack);
   write_event(Kind::kAlloc, device, address, bytes, nullptr, stack);
   return result;
 }
 
-// Of whole mappings, one or several.
+// Of whole mappings, one or several. Until it returns, the program maps nothing else there.
 [[gnu::noinline]] Result cuMemUnmap(DevicePointer address, size_t bytes) {
   const Watch watch(VRAM_SITE);
+  const Result result = call<&cuMemUnmap>(watch.target(), __func__, address, bytes);
+  if (result != kSuccess) return result;
   const DevicePointer end = address + bytes;
   Allocation gone;
   for (DevicePointer at = address; watch.is_outermost() && take_allocation_in(at, end, &gone);
        at = gone.address + gone.bytes) {
-    add_to_owner(gone.owner, gone.device, -static_cast<int64_t>(gone.bytes));
+    subtract(gone);
     if (!watch.is_on() || gone.device == kHost) continue;
     write_event(Kind::kFree, gone.device, gone.address, gone.bytes, nullptr, 0);
     write_event(Kind::kSegmentUnmap, gone.device, gone.address, gone.bytes, nullptr, 0);
   }
-  return call<&cuMemUnmap>(watch.target(), __func__, address, bytes);
+  return result;
 }
 
 [[gnu::noinline]] Result cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t bytes) {

@@ -22,9 +22,15 @@ struct OwnerLibrary {
 };
 
 pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;  // of the table of libraries
+pthread_once_t watches_forks = PTHREAD_ONCE_INIT;
 OwnerLibrary libraries[kMaxOwners];
 std::array<std::array<std::atomic<uint64_t>, kMaxDevices>, kMaxOwners> sums{};
 std::array<std::atomic<bool>, kMaxDevices> is_said{};  // that calls are observed
+
+void take_lock() { (void)pthread_mutex_lock(&libraries_lock); }
+void give_lock() { (void)pthread_mutex_unlock(&libraries_lock); }
+// A child finds the table whole.
+void watch_forks() { (void)pthread_atfork(take_lock, give_lock, give_lock); }
 
 bool begins(const char* text, const char* with) {
   return std::strncmp(text, with, std::strlen(with)) == 0;
@@ -54,7 +60,8 @@ void name_figure(const char* path, OwnerLibrary& library) {
 Owner owner_of(const void* code) {
   Dl_info found{};
   if (code == nullptr || dladdr(code, &found) == 0) return kNoOwner;
-  (void)pthread_mutex_lock(&libraries_lock);
+  (void)pthread_once(&watches_forks, watch_forks);
+  take_lock();
   Owner owner = kNoOwner;
   for (int i = 0; i < kMaxOwners && owner == kNoOwner; ++i) {
     if (libraries[i].base == nullptr) {
@@ -63,26 +70,39 @@ Owner owner_of(const void* code) {
     }
     if (libraries[i].base == found.dli_fbase) owner = i;
   }
-  (void)pthread_mutex_unlock(&libraries_lock);
+  give_lock();
   return owner;
 }
+
+namespace {
+
+// Allocators' libraries share one figure.
+uint64_t sum_of(const char* figure, size_t device) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < kMaxOwners; ++i) {
+    if (libraries[i].base != nullptr && std::strcmp(libraries[i].figure, figure) == 0)
+      sum += sums[i][device].load();
+  }
+  return sum;
+}
+
+}  // namespace
 
 void add_to_owner(Owner owner, Device device, int64_t bytes) {
   if (owner == kNoOwner || device < 0 || device >= kMaxDevices) return;
   const auto place = static_cast<size_t>(device);
   if (!is_said[place].load(std::memory_order_relaxed))
     is_said[place] = write_figure(device, "library.calls_observed", 1);
-  // Allocators' libraries share one figure.
   const char* const figure = libraries[owner].figure;
   if (figure[0] == '\0') return;
-  std::atomic<uint64_t>& own = sums[static_cast<size_t>(owner)][place];
-  (void)own.fetch_add(static_cast<uint64_t>(bytes));
-  uint64_t sum = 0;
-  for (int i = 0; i < kMaxOwners; ++i) {
-    if (libraries[i].base != nullptr && std::strcmp(libraries[i].figure, figure) == 0)
-      sum += sums[static_cast<size_t>(i)][place].load();
-  }
-  (void)write_figure(device, figure, sum);
+  (void)sums[static_cast<size_t>(owner)][place].fetch_add(static_cast<uint64_t>(bytes));
+  // Without a lock, since the recorder may wait: a thread that wrote while another one added writes
+  // again, so that the last figure is the sum.
+  uint64_t written = 0;
+  do {
+    written = sum_of(figure, place);
+    (void)write_figure(device, figure, written);
+  } while (sum_of(figure, place) != written);
 }
 
 }  // namespace vram::tap

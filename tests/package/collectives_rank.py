@@ -50,6 +50,8 @@ with vram.record(folder / "run.vtrace") as recording:
     work = dist.all_reduce(torch.ones(5, dtype=torch.float64), group=pair, async_op=True)
     assert work is not None
     work.wait(timedelta(seconds=60))
+    sparse = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), torch.ones(2), (9,))
+    dist.all_reduce(sparse, group=dist.new_group([0, 1], group_desc="sparse"))
     if rank == 0:
         dist.send(torch.ones(11), 1)
     else:
@@ -57,5 +59,23 @@ with vram.record(folder / "run.vtrace") as recording:
     dist.barrier()
 assert float(values[0]) == 3 * 2**4, values[0]
 dist.all_reduce(values)  # no longer recorded
+
+# A function of the program's own in the same place is called by a recording, too.
+seen: list[object] = []
+key = torch._C.DispatchKey.BackendSelect
+
+
+def of_program(keyset: torch._C.DispatchKeySet, *args: object) -> object:
+    seen.append(args)
+    after = torch._C._dispatch_keyset_full_after(key)
+    return torch.ops.c10d.broadcast_.default.redispatch(keyset & after, *args)
+
+
+with torch.library._scoped_library("c10d", "IMPL") as own:
+    own.impl("broadcast_", of_program, key.name, with_keyset=True)
+    with vram.record(folder / "own.vtrace"):
+        dist.broadcast(torch.ones(3), 0)
+    dist.broadcast(torch.ones(3), 0)
+assert len(seen) == 2, seen
 dist.destroy_process_group()
 print("lost", recording.lost)

@@ -61,6 +61,7 @@ def test_every_collective_is_a_mark_with_its_bytes_and_group(recordings: list[Pa
         assert totals["all_gather", "default_pg"]["bytes"] == 2 * 10 * 4
         assert totals["broadcast", "default_pg"]["bytes"] >= 12  # and those of DistributedDataParallel
         assert totals["all_reduce", "pair"]["bytes"] == 40
+        assert totals["all_reduce", "sparse"]["bytes"] == 2 * 8 + 2 * 4  # indices and values
         name = "recv" if rank else "send"
         assert totals[name, "default_pg"]["bytes"] == 44
         assert totals["barrier", "default_pg"]["bytes"] == 0

@@ -57,6 +57,17 @@ def frees_from_another_context() -> None:
     assert driver.cuMemFree_v2(blocks[1]) == 0
 
 
+def releases_that_fail() -> None:
+    use(0)
+    block = allocate("cuMemAlloc_v2", MIB)
+    map_memory(1 << 40, 0)
+    driver.break_device(1)
+    assert driver.cuMemFree_v2(block) != 0
+    assert driver.cuMemUnmap(c_uint64(1 << 40), c_size_t(2 * MIB)) != 0
+    driver.break_device(0)
+    assert driver.cuMemFree_v2(block) == 0
+
+
 def streams_and_pools_of_other_devices() -> None:
     use(0)
     stream, other_stream = c_void_p(16), c_void_p(32)

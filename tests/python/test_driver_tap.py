@@ -94,6 +94,11 @@ def test_one_unmap_takes_back_all_mappings_of_its_range(tmp_path: Path, driver: 
     assert events == [*mapping(0), *mapping(0), *unmapping(0), *unmapping(0), *mapping(1), *unmapping(1)]
 
 
+def test_memory_whose_release_fails_is_still_there(tmp_path: Path, driver: Path) -> None:
+    events = recorded(tmp_path, driver, "releases_that_fail")
+    assert events == [*block(0, 1), *mapping(0), *free(0, 1), *block(0, 1), *free(0, 1)]
+
+
 def test_each_of_many_blocks_is_freed_as_it_was_allocated(tmp_path: Path, driver: Path) -> None:
     run(tmp_path, driver, sys.executable, PROGRAM, "many_blocks")
     live: dict[str, tuple[int, int]] = {}

@@ -14,6 +14,7 @@ constexpr Result kInvalidValue = 1;
 constexpr Result kOutOfMemory = 2;
 constexpr Result kInvalidContext = 201;
 constexpr Result kNotFound = 500;
+constexpr Result kIllegalAddress = 700;
 constexpr uint64_t kCapacity = uint64_t{1} << 36;
 
 struct Properties {  // CUmemAllocationProp
@@ -33,6 +34,7 @@ std::map<uint64_t, Piece> mappings;
 std::map<uint64_t, Properties> handles;
 uint64_t last_address = 0;
 uint64_t last_handle = 0;
+bool is_broken = false;        // as after an illegal address: every call fails
 thread_local int current = 0;  // device + 1; 0: none
 thread_local std::vector<int> below;
 
@@ -53,12 +55,21 @@ Result allocate(uint64_t* address, size_t bytes, int device) {
 
 Result release(uint64_t address) {
   const std::lock_guard guard(lock);
+  if (is_broken) return kIllegalAddress;
   return address == 0 || allocations.erase(address) == 1 ? 0 : kInvalidValue;
 }
 
 }  // namespace
 
 extern "C" {
+
+// Controls, which no driver has.
+void break_device(int is_to_be) { is_broken = is_to_be != 0; }
+void forget_all() {  // as at the end of a context; addresses begin again
+  const std::lock_guard guard(lock);
+  allocations.clear();
+  last_address = 0;
+}
 
 Result cuInit(unsigned) { return 0; }
 Result cuDevicePrimaryCtxRetain(void** context, int device) {
@@ -152,6 +163,7 @@ Result cuMemMap(uint64_t address, size_t bytes, size_t, uint64_t, uint64_t) {
 // Whole mappings that adjoin.
 Result cuMemUnmap(uint64_t address, size_t bytes) {
   const std::lock_guard guard(lock);
+  if (is_broken) return kIllegalAddress;
   const uint64_t end = address + bytes;
   while (address < end) {
     const auto found = mappings.find(address);

@@ -244,5 +244,5 @@ def test_the_chinese_navigation_marks_english_pages(site: Path) -> None:
         is_english = not (ROOT / "docs/zh" / guide.name).is_file()
         for title in titles:
             assert ("（英文）" in title) == is_english, guide.name
-    assert "本页尚无中文译文" in (site / "zh/top.html").read_text(encoding="utf-8")
+    assert "本页尚无中文译文" in (site / "zh/architecture.html").read_text(encoding="utf-8")
     assert "本页尚无中文译文" not in text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import alert_rules
-from alert_rules import Rules, own_rules, prometheus_rules, prometheus_tests, table
+from alert_rules import PAGES, Rules, own_rules, prometheus_rules, prometheus_tests, table
 
 DEFINITION = """
 # A comment at the beginning.
@@ -22,6 +22,8 @@ summary = "{device}: {detail}"
 [rules.xid-critical.docs]
 fires = "Xid {xids} in the last {window}"
 why = "the device is broken"
+zh_fires = "最近 {window} 有 Xid {xids}"
+zh_why = "设备坏了"
 
 [[rules.xid-critical.prometheus]]
 alert = "VramXidCritical"
@@ -53,6 +55,7 @@ severity = "warning"
 
 [rules.xid-warning.docs]
 fires = "Xid {xids}"
+zh_fires = "Xid {xids}"
 
 [[prometheus]]
 alert = "VramDown"
@@ -138,8 +141,13 @@ def test_a_case_has_the_texts_that_prometheus_fills_in(rules: Rules) -> None:
 
 
 def test_the_table_has_the_settings(rules: Rules) -> None:
-    assert table(rules).splitlines()[2:] == [
+    english, chinese = (table(rules, page).splitlines()[2:] for page in PAGES)
+    assert english == [
         "| `xid-critical` | Xid 48, 79 or 95 in the last 10 min | 2 min | critical | the device is broken |",
+        "| `xid-warning` | Xid 63 | – | warning | |",
+    ]
+    assert chinese == [
+        "| `xid-critical` | 最近 10 min 有 Xid 48、79 或 95 | 2 min | critical | 设备坏了 |",
         "| `xid-warning` | Xid 63 | – | warning | |",
     ]
 
@@ -152,11 +160,12 @@ def test_a_stale_file_fails_the_check(
     for name in ("deploy/rules.toml", "deploy/prometheus/vram-alerts.yml", "deploy/prometheus/vram-alerts.test.yml"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("old")
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/alerts.md").write_text("Before.\n<!-- alert rules -->\nold\n<!-- end of alert rules -->\n")
+    (tmp_path / "docs/zh").mkdir(parents=True)
+    for page in PAGES:
+        (tmp_path / page.name).write_text("Before.\n<!-- alert rules -->\nold\n<!-- end of alert rules -->\n")
     monkeypatch.setattr("sys.argv", ["alert_rules.py", "--check"])
     assert alert_rules.main(tmp_path) == 1
-    assert "4 files stale" in capsys.readouterr().out
+    assert "5 files stale" in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", ["alert_rules.py"])
     assert alert_rules.main(tmp_path) == 0
     assert "| `xid-warning` |" in (tmp_path / "docs/alerts.md").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,11 @@ def test_there_are_translations() -> None:
         "monitor",
         "replay",
         "pool",
+        "top",
+        "serve",
+        "doctor",
+        "alerts",
+        "plan",
     }
 
 
@@ -58,7 +64,7 @@ def test_it_has_an_original(page: Path) -> None:
     assert original(page).is_file()
 
 
-def is_within(part: list[str], whole: list[str]) -> bool:
+def is_within(part: Sequence[object], whole: Sequence[object]) -> bool:
     """Whether all items of a list are in another one, in the same order."""
     rest = iter(whole)
     return all(item in rest for item in part)
@@ -78,6 +84,18 @@ def test_it_has_the_headings_and_tables_of_the_original(page: Path) -> None:
         return [token.tag for token in tokens(path) if token.type in ("heading_open", "tr_open", "th_open", "td_open")]
 
     assert is_within(shape(page), shape(original(page)))
+
+
+def subjects(page: Path) -> list[list[str]]:
+    """What the rows of a page's tables are about, if it is only code: options, ids of checks, alert rules, metrics, fields."""
+    cells = re.findall(r"^\| (`[^|]*`) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    is_code = re.compile(r"`[^`]+`((, |、| and | 和 | or | 或 |, … )`[^`]+`)*")
+    return [re.findall(r"`[^`]+`", cell) for cell in cells if is_code.fullmatch(cell)]
+
+
+@each_page
+def test_its_tables_are_about_what_those_of_the_original_are_about(page: Path) -> None:
+    assert is_within(subjects(page), subjects(original(page)))
 
 
 @each_page

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from vram._error import VramError
 from vram._frameworks import _frozen as _frozen  # counts what is frozen before the program can have CUDA graphs
+from vram._texts import tr
 
 _NAMES = ("torch", "tensorflow", "jax")
 _KNOWN = ", ".join(f"'{name}'" for name in _NAMES)
@@ -140,7 +141,9 @@ def framework_of(name: str) -> Framework:
         from vram._frameworks._jax import JaxFramework
 
         return JaxFramework(module)
-    raise VramError(f"'{name}' is no framework that this program has imported; import it first ({_KNOWN} are known)")
+    raise VramError(
+        tr("'{}' is no framework that this program has imported; import it first ({} are known)").format(name, _KNOWN)
+    )
 
 
 def used_frameworks() -> list[Framework]:

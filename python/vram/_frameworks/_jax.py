@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from vram._frameworks import DeviceMemory, Figures, Tensor
+from vram._texts import tr
 
 _GPUS = ("gpu", "cuda", "rocm")
 
@@ -59,13 +60,16 @@ class JaxFramework:
         return None
 
     def clear_workspaces(self) -> str | None:
-        return "jax.clear_caches() would have everything compiled again; call it where a program is done with its functions"
+        return tr(
+            "jax.clear_caches() would have everything compiled again; call it where a program is "
+            "done with its functions"
+        )
 
     def pinned_bytes(self) -> int | None:
         return None
 
     def release_host_cache(self) -> str | None:
-        return "JAX has no way to"
+        return tr("JAX has no way to")
 
     def tensor_classes(self) -> tuple[type, ...]:
         return (self._jax.Array,)
@@ -81,7 +85,8 @@ class JaxFramework:
         return Tensor(
             shape=tuple(int(extent) for extent in array.shape),
             dtype=str(array.dtype),
-            device=f"{devices[0].platform}:{devices[0].id}" + ("" if alone else f" and {len(devices) - 1} more"),
+            device=f"{devices[0].platform}:{devices[0].id}"
+            + ("" if alone else tr(" and {} more").format(len(devices) - 1)),
             on_gpu=devices[0].platform in _GPUS,
             storage=int(array.unsafe_buffer_pointer()) if alone else id(item),
             storage_bytes=int(array.nbytes),

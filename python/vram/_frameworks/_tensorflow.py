@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from vram._frameworks import DeviceMemory, Figures, Tensor
+from vram._texts import tr
 
 
 class TensorFlowFramework:
@@ -53,16 +54,16 @@ class TensorFlowFramework:
         return None
 
     def unavailable_reason(self) -> str | None:
-        return None if self._tensorflow.executing_eagerly() else "a graph is being traced"
+        return None if self._tensorflow.executing_eagerly() else tr("a graph is being traced")
 
     def clear_workspaces(self) -> str | None:
-        return "TensorFlow has no way to"
+        return tr("TensorFlow has no way to")
 
     def pinned_bytes(self) -> int | None:
         return None
 
     def release_host_cache(self) -> str | None:
-        return "TensorFlow has no way to"
+        return tr("TensorFlow has no way to")
 
     def tensor_classes(self) -> tuple[type, ...]:
         return (self._tensorflow.__internal__.EagerTensor, self._tensorflow.Variable)

@@ -9,6 +9,7 @@ from typing import Any
 
 from vram._frameworks import COUNTERS, DeviceMemory, Figures, Tensor
 from vram._frameworks._frozen import may_hide_graphs
+from vram._texts import tr
 
 # What libraries under PyTorch say instead of raising OutOfMemoryError.
 _OOM_MESSAGE = re.compile(
@@ -93,13 +94,13 @@ class TorchFramework:
     def unavailable_reason(self) -> str | None:
         cuda = self._torch.cuda
         if cuda.is_initialized() and cuda.is_current_stream_capturing():
-            return "a CUDA graph is being captured"
+            return tr("a CUDA graph is being captured")
         return None
 
     def clear_workspaces(self) -> str | None:
         """See Framework. Clears cuBLAS's workspaces and cuFFT's plans; PyTorch offers nothing of the kind for cuDNN."""
         if not self._torch.cuda.is_initialized():
-            return "CUDA is not in use"
+            return tr("CUDA is not in use")
         held = self._graphs()
         if held is not None:
             return held
@@ -128,7 +129,7 @@ class TorchFramework:
     def release_host_cache(self) -> str | None:
         release = getattr(self._torch._C, "_host_emptyCache", None)
         if release is None or not self._torch.cuda.is_initialized():
-            return "this PyTorch keeps none, or can't give it back"
+            return tr("this PyTorch keeps none, or can't give it back")
         release()
         return None
 
@@ -195,10 +196,10 @@ class TorchFramework:
         """A captured graph writes to the workspaces' addresses whenever it is replayed."""
         counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
         if counters is not None and counters["frames"]["ok"]:
-            return "torch.compile has compiled code, whose CUDA graphs may use them"
+            return tr("torch.compile has compiled code, whose CUDA graphs may use them")
         if may_hide_graphs():
-            return "gc.freeze() has hidden objects, CUDA graphs that use them perhaps"
+            return tr("gc.freeze() has hidden objects, CUDA graphs that use them perhaps")
         graph = self._torch.cuda.CUDAGraph
         if any(issubclass(type(item), graph) for item in gc.get_objects()):
-            return "CUDA graphs use them"
+            return tr("CUDA graphs use them")
         return None

@@ -16,6 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vram._error import VramError
+from vram._texts import tr
 
 # The uniform draw that all random operators of a run start from.
 _MIDDLE = 0.6
@@ -49,9 +50,11 @@ class Rehearsal:
         self._changed = {**changed, **self._now}
         if self._carried is not None:
             raise VramError(
-                f"step() changes a tensor in place that it did not make, and uses it ({self._carried}; a running average, a "
-                "queue, a weight): it would do so once for each micro-batch. Do that after vram.micro_batches, or hold it in "
-                "a buffer of a module in model="
+                tr(
+                    "step() changes a tensor in place that it did not make, and uses it ({}; a running "
+                    "average, a queue, a weight): it would do so once for each micro-batch. Do that after "
+                    "vram.micro_batches, or hold it in a buffer of a module in model="
+                ).format(self._carried)
             )
 
     def _is_changed(self, key: int, name: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from vram._error import VramError
 from vram._frameworks import Counters
+from vram._texts import tr
 
 
 class Precision(IntEnum):
@@ -93,7 +94,7 @@ def training_framework() -> Differentiating:
     """PyTorch, if the program has imported it. VramError: it has not."""
     torch = sys.modules.get("torch")
     if torch is None:
-        raise VramError("recovery works with PyTorch, which this program has not imported; import torch first")
+        raise VramError(tr("recovery works with PyTorch, which this program has not imported; import torch first"))
     from vram._frameworks._torch_training import TorchTraining
 
     return TorchTraining(torch)

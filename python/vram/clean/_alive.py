@@ -17,6 +17,7 @@ from typing import Any
 
 from vram._arguments import require_at_least
 from vram._frameworks import Tensor, used_frameworks
+from vram._texts import tr, tr_later
 from vram.clean._autograd import autograd_edges, node_name
 from vram.clean._describe import describe, describe_path, isinstance_exactly
 
@@ -42,7 +43,7 @@ class AlivePath:
     path: str
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.path}"
+        return f"{tr(self.kind)}: {self.path}"
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ class WhyAlive:
 
     def __str__(self) -> str:
         if not self.paths:
-            reason = "nothing that Python sees holds it" if self.is_complete else "nothing found in max_seconds"
-            return f"{self.tensor}: {reason}, apart from the caller"
-        return "\n".join([f"{self.tensor} is kept by", *(f"  {path}" for path in self.paths)])
+            reason = tr("nothing that Python sees holds it") if self.is_complete else tr("nothing found in max_seconds")
+            return tr("{}: {}, apart from the caller").format(self.tensor, reason)
+        return "\n".join([tr("{} is kept by").format(self.tensor), *(f"  {path}" for path in self.paths)])
 
 
 def why_alive(what: Any, *, max_seconds: float = 2.0, max_paths: int = 5) -> WhyAlive:
@@ -89,7 +90,7 @@ def why_alive(what: Any, *, max_seconds: float = 2.0, max_paths: int = 5) -> Why
     """
     require_at_least(1, max_paths=max_paths)
     if not max_seconds > 0:
-        raise ValueError(f"expected max_seconds to be more than 0, got {max_seconds!r}")
+        raise ValueError(tr("expected max_seconds to be more than 0, got {!r}").format(max_seconds))
     search = _Search(what, time.monotonic() + max_seconds, max_paths)
     try:
         return search.run(sys._getframe(1))
@@ -130,7 +131,7 @@ class _Search:
         name = (
             self._text(goals[0]) or describe(goals[0])
             if goals
-            else f"address {self._what:#x}, which no tensor contains"
+            else tr("address {:#x}, which no tensor contains").format(self._what)
         )
         for goal in goals:
             self._objects[id(goal)] = goal
@@ -247,7 +248,7 @@ class _Search:
             return found
         for key in reached - referred - self._rooted:
             if key in self._toward:
-                self._add_path(key, "native")
+                self._add_path(key, tr_later("native"))
         return found
 
     def _referrers(self, objects: list[Any]) -> Iterator[Any]:
@@ -273,9 +274,9 @@ class _Search:
         if module is not None:
             self._objects[id(module)] = module
             self._toward[id(module)] = key
-            self._add_path(id(module), "global")
+            self._add_path(id(module), tr_later("global"))
         elif issubclass(type(item), type):
-            self._add_path(key, "global")
+            self._add_path(key, tr_later("global"))
         else:
             found.append(key)
 
@@ -293,7 +294,7 @@ class _Search:
             self._objects[frame] = self._frames[frame]
             self._toward[frame] = key
             self._labels[frame, key] = f".{name}"
-            self._add_path(frame, "local")
+            self._add_path(frame, tr_later("local"))
 
     def _add_path(self, start: int, kind: str) -> None:
         self._rooted.add(self._toward.get(start, start))
@@ -320,7 +321,7 @@ class _Search:
 
     def _text(self, item: Any) -> str | None:
         if isinstance_exactly(item, _CACHE):
-            return f"lru_cache of {describe(item.__wrapped__)}"
+            return tr("lru_cache of {}").format(describe(item.__wrapped__))
         if self._torch is not None:
             node = node_name(self._torch, item)
             if node is not None:
@@ -332,14 +333,14 @@ class _Search:
         objects = [self._objects[key] for key in way]
         labels = {self._labels.get(pair, "") for pair in zip(way, way[1:])}
         if labels & {".grad_fn", ".next_functions", ".variable"} or any(x.startswith("._saved") for x in labels):
-            return "autograd graph"
+            return tr_later("autograd graph")
         if any(isinstance_exactly(item, _CACHE) for item in objects):
-            return "cache"
+            return tr_later("cache")
         hooked = any(self._is_tensor(item) and type(then) is OrderedDict for item, then in zip(objects, objects[1:]))
         if hooked or "hooks" in text:  # those of a tensor are in a dictionary without a name
-            return "hook"
+            return tr_later("hook")
         if any(isinstance_exactly(item, types.CellType) for item in objects):
-            return "closure"
+            return tr_later("closure")
         if self._torch is not None and any(isinstance_exactly(item, self._torch.nn.Module) for item in objects):
-            return "module"
+            return tr_later("module")
         return root

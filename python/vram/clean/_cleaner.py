@@ -11,6 +11,7 @@ from types import TracebackType
 from vram._arguments import require_fraction
 from vram._frameworks import Framework, used_frameworks
 from vram._sizes import format_size, parse_size
+from vram._texts import tr
 from vram.clean._grades import Grade, Limits, Prospect, grades_of
 from vram.clean._history import History
 from vram.clean._report import Cleaned, Cleaning
@@ -156,7 +157,7 @@ class Cleaner:
 
     def _why_not(self, prospect: Prospect, history: History, at_the_end: bool) -> str | None:
         if prospect.bytes is not None and prospect.bytes < self._limits.min_bytes:
-            return f"no more than {format_size(prospect.bytes)} would come back"
+            return tr("no more than {} would come back").format(format_size(prospect.bytes))
         if at_the_end:
             return None
         return prospect.unneeded_reason or history.wait_reason(_clock(), self._limits)
@@ -166,7 +167,7 @@ class Cleaner:
         try:
             failed = self._work.do(grade, framework)
         except OSError as error:
-            failed = f"the system refused ({error})"
+            failed = tr("the system refused ({})").format(error)
         ended = _clock()
         if failed is not None:
             return Cleaned(grade, skipped=failed)

@@ -16,6 +16,7 @@ from typing import Any
 from vram._arguments import require_one_of
 from vram._frameworks import Framework, Tensor, used_frameworks
 from vram._sizes import format_size
+from vram._texts import tr
 from vram.clean._describe import describe_path, isinstance_exactly
 from vram.clean._graph import Graph
 
@@ -42,8 +43,10 @@ class Cycle:
     objects: int  # in the circle and in others knotted with it
 
     def __str__(self) -> str:
-        count = f"{len(self.tensors)} tensor" + ("s" if len(self.tensors) != 1 else "")
-        return f"{format_size(self.bytes)} in {count}: {self.path}; circle: {self.circle}"
+        text = (
+            tr("{} in {} tensor: {}; circle: {}") if len(self.tensors) == 1 else tr("{} in {} tensors: {}; circle: {}")
+        )
+        return text.format(format_size(self.bytes), len(self.tensors), self.path, self.circle)
 
 
 def find_cycles(*, devices: str = "gpu", collect: bool = False, generation: int = 2) -> list[Cycle]:
@@ -121,7 +124,7 @@ def _look_through(found: list[Any], frameworks: list[Framework], hosts_too: bool
 def _too_many(objects: int, facts: dict[int, Tensor], goals: set[int]) -> list[Cycle]:
     if not goals:
         return []
-    where = f"among {objects} unreachable objects, too many to look through"
+    where = tr("among {} unreachable objects, too many to look through").format(objects)
     tensors = [facts[key] for key in goals]
     return [Cycle(_bytes(tensors), tuple(_texts(tensors)), where, where, objects)]
 

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from vram._texts import tr
+
 _MAX_NAME_LENGTH = 60
 _MAX_PATH_LENGTH = 24  # objects; of a longer way the middle is left out
 
@@ -28,7 +30,7 @@ def describe_path(way: Sequence[Any], tensor_text: Callable[[Any], str | None]) 
         at += 2 if steps_over else 1
     if len(words) > _MAX_PATH_LENGTH:
         half = _MAX_PATH_LENGTH // 2
-        words[half:-half] = [f"… {len(words) - 2 * half} more …"]
+        words[half:-half] = [tr("… {} more …").format(len(words) - 2 * half)]
     return " -> ".join(words)
 
 
@@ -40,7 +42,7 @@ def describe(item: Any) -> str:
         function = item.__func__
         code = getattr(function, "__code__", None) if isinstance_exactly(function, types.FunctionType) else None
         name = getattr(function, "__qualname__", "?") if code else "?"
-        return f"method {_code_name(code, name)}" if code else f"method of {type(item.__self__).__name__}"
+        return f"method {_code_name(code, name)}" if code else tr("method of {}").format(type(item.__self__).__name__)
     if isinstance_exactly(item, types.FrameType):
         return f"frame {item.f_code.co_name} ({_file(item.f_code)}:{item.f_lineno or item.f_code.co_firstlineno})"
     if isinstance_exactly(item, types.TracebackType):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vram._texts import tr
 from vram.clean._grades import Limits
 
 REBUILD_CALLS = 10  # calls of the cleaner; memory that is reserved again within them makes a run useless
@@ -46,7 +47,7 @@ class History:
             return
         watched.calls += 1
         if 2 * (level - watched.level_after) >= watched.freed_bytes:
-            self._punish(f"what the last one freed was reserved again {watched.calls} calls later")
+            self._punish(tr("what the last one freed was reserved again {} calls later").format(watched.calls))
         elif watched.calls >= REBUILD_CALLS:
             self._watched, self._next_wait = None, REBUILD_CALLS
 
@@ -57,15 +58,17 @@ class History:
     def wait_reason(self, now: float, limits: Limits) -> str | None:
         """Return the reason to wait, or None."""
         if self._wait:
-            return f"{self._why}; it waits for {self._wait} more occasions"
+            return tr("{}; it waits for {} more occasions").format(self._why, self._wait)
         if self._last_end is not None and (now - self._last_end) * limits.max_time_fraction < self._last_s:
-            return f"the last one took {self._last_s * 1e3:.0f} ms, and no more than {limits.max_time_fraction:.0%} of the time goes here"
+            return tr("the last one took {:.0f} ms, and no more than {:.0%} of the time goes here").format(
+                self._last_s * 1000.0, limits.max_time_fraction
+            )
         return None
 
     def done(self, freed_bytes: int, level_after: int, began: float, ended: float, limits: Limits) -> None:
         self._last_s, self._last_end = ended - began, ended
         if freed_bytes < limits.min_bytes:
-            self._punish("the last one freed next to nothing")
+            self._punish(tr("the last one freed next to nothing"))
         elif self._rebuilding_counts:
             self._watched = _Watched(freed_bytes, level_after)
         else:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vram._sizes import format_size
+from vram._texts import tr, tr_later
 from vram.clean._cycles import Cycle
 from vram.clean._grades import Grade
+
+_OCCASIONS = {"step": tr_later("step"), "epoch": tr_later("epoch"), "end": tr_later("end")}
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,11 @@ class Cleaned:
     def __str__(self) -> str:
         name = self.grade.name.lower()
         if self.skipped is not None:
-            return f"{name}: skipped, {self.skipped}"
-        sizes = [(self.device_bytes, "on the device"), (self.host_bytes, "on the host")]
-        freed = ", ".join(f"{format_size(size)} {where}" for size, where in sizes if size) or "nothing"
+            return tr("{}: skipped, {}").format(name, self.skipped)
+        sizes = [(self.device_bytes, tr("{} on the device")), (self.host_bytes, tr("{} on the host"))]
+        freed = tr(", ").join(text.format(format_size(size)) for size, text in sizes if size) or tr("nothing")
         named = "".join(f"\n  {cycle}" for cycle in self.cycles)
-        return f"{name}: freed {freed} in {self.ms:.1f} ms{named}"
+        return tr("{}: freed {} in {:.1f} ms{}").format(name, freed, self.ms, named)
 
 
 @dataclass(frozen=True)
@@ -64,4 +67,9 @@ class Cleaning:
         return sum(cleaned.ms for cleaned in self.grades)
 
     def __str__(self) -> str:
-        return "\n".join([f"cleaning at {self.occasion}:", *(f"{cleaned}" for cleaned in self.grades)])
+        return "\n".join(
+            [
+                tr("cleaning at {}:").format(tr(_OCCASIONS.get(self.occasion, self.occasion))),
+                *(f"{cleaned}" for cleaned in self.grades),
+            ]
+        )

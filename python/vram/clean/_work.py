@@ -8,11 +8,12 @@ from pathlib import Path
 
 from vram._frameworks import Figures, Framework
 from vram._sizes import format_size
+from vram._texts import tr, tr_later
 from vram.clean import _host
 from vram.clean._cycles import Cycle, find_cycles
 from vram.clean._grades import Grade, Limits, Prospect
 
-NO_GPU = "no GPU is in use"
+NO_GPU = tr_later("no GPU is in use")
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,11 @@ class State:
             if memory is not None and memory.free_bytes < limits.min_free_fraction * memory.total_bytes:
                 short.append(device)
             elif memory is not None:
-                freest.append(f"{format_size(memory.free_bytes)} of {format_size(memory.total_bytes)}")
+                freest.append(tr("{} of {}").format(format_size(memory.free_bytes), format_size(memory.total_bytes)))
         enough = (
-            f"{', '.join(freest)} of the device are free" if freest else f"{framework.name} does not report free memory"
+            tr("{} of the device are free").format(", ".join(freest))
+            if freest
+            else tr("{} does not report free memory").format(framework.name)
         )
         return cls(
             sum(figure.allocated_bytes or 0 for figure in figures.values()),
@@ -63,7 +66,7 @@ class Work:
         if grade == Grade.PAGE_CACHE:
             return self._of_page_cache()
         if framework is None:
-            return Prospect(None, 0, impossible=NO_GPU)
+            return Prospect(None, 0, impossible=tr(NO_GPU))
         if grade == Grade.HOST:
             return self._of_host_cache(framework)
         if grade == Grade.CYCLES:  # may run at each step, so it reads only what it needs
@@ -83,7 +86,7 @@ class Work:
         if grade == Grade.PAGE_CACHE:
             return self._drop_pages()
         if framework is None:
-            return NO_GPU
+            return tr(NO_GPU)
         if grade == Grade.CYCLES:
             self.found = tuple(find_cycles(collect=True))
         elif grade == Grade.CACHE:
@@ -105,17 +108,17 @@ class Work:
         pinned = framework.pinned_bytes()
         memory = _host.host_memory()
         if pinned is None or memory is None:
-            return Prospect(None, 0, impossible=f"{framework.name} does not report its pinned memory")
+            return Prospect(None, 0, impossible=tr("{} does not report its pinned memory").format(framework.name))
         return Prospect(pinned, pinned, self._sufficient_reason(memory.available_bytes, memory.total_bytes))
 
     def _of_page_cache(self) -> Prospect:
         memory = _host.host_memory()
         if not self._files and not self._drop_caches:
-            return Prospect(None, 0, impossible="not configured: pass files= or drop_caches=True")
+            return Prospect(None, 0, impossible=tr("not configured: pass files= or drop_caches=True"))
         try:
             kept = _host.cached_bytes(self._files)
         except OSError as error:
-            return Prospect(None, 0, impossible=f"{error}; name files that are there")
+            return Prospect(None, 0, impossible=tr("{}; name files that are there").format(error))
         if memory is None:
             return Prospect(kept, kept)
         kept = memory.file_bytes + memory.slab_bytes if self._drop_caches else kept
@@ -124,7 +127,7 @@ class Work:
     def _sufficient_reason(self, free: int, total: int) -> str | None:
         if free < self._limits.min_free_fraction * total:
             return None
-        return f"{format_size(free)} of {format_size(total)} of the host are free"
+        return tr("{} of {} of the host are free").format(format_size(free), format_size(total))
 
     def _drop_pages(self) -> str | None:
         if self._drop_caches:

@@ -20,6 +20,7 @@ from typing import Any
 
 from vram._arguments import require_at_least
 from vram._error import VramError
+from vram._texts import tr
 from vram.dry._dry_run import DryRun, dry_run
 from vram.dry._repeat import STEPS, stopped_after
 
@@ -31,29 +32,36 @@ def _assumption(text: str) -> tuple[str, Any]:
     try:
         return line, ast.literal_eval(value)
     except (SyntaxError, ValueError):
-        raise argparse.ArgumentTypeError(f"'{text}': expected FILE:LINE=NUMBER, such as train.py:42=0.5") from None
+        raise argparse.ArgumentTypeError(
+            tr("'{}': expected FILE:LINE=NUMBER, such as train.py:42=0.5").format(text)
+        ) from None
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m vram.dry", description="Predict a script's GPU memory without a GPU."
+        prog="python -m vram.dry", description=tr("Predict a script's GPU memory without a GPU.")
     )
-    parser.add_argument("--gpu", default="H200", help="name of a GPU, or its memory: 24GiB (default: H200)")
+    parser.add_argument("--gpu", default="H200", help=tr("name of a GPU, or its memory: 24GiB (default: H200)"))
     parser.add_argument(
-        "--steps", type=int, default=STEPS, help=f"stop after so many steps of the optimizer (default: {STEPS})"
+        "--steps",
+        type=int,
+        default=STEPS,
+        help=tr("stop after so many steps of the optimizer (default: {})").format(STEPS),
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="keep the trace in this file: dry.vtrace")
-    parser.add_argument("--allocator", help="as for vram replay (default: PyTorch's)")
-    parser.add_argument("--world-size", type=int, default=1, help="number of ranks (default: 1)")
-    parser.add_argument("--raise-oom", action="store_true", help="let the script run out of memory as on the GPU")
+    parser.add_argument("-o", "--output", metavar="FILE", help=tr("keep the trace in this file: dry.vtrace"))
+    parser.add_argument("--allocator", help=tr("as for vram replay (default: PyTorch's)"))
+    parser.add_argument("--world-size", type=int, default=1, help=tr("number of ranks (default: 1)"))
+    parser.add_argument("--raise-oom", action="store_true", help=tr("let the script run out of memory as on the GPU"))
     parser.add_argument(
         "--assume", type=_assumption, action="append", default=[], metavar="FILE:LINE=VALUE",
-        help="what to assume where the script reads values of the GPU; may be repeated",
+        help=tr("what to assume where the script reads values of the GPU; may be repeated"),
     )  # fmt: skip
     parser.add_argument(
-        "--json", action="store_true", help="print the results as JSON; what the script prints goes to standard error"
+        "--json",
+        action="store_true",
+        help=tr("print the results as JSON; what the script prints goes to standard error"),
     )
-    parser.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("-m", dest="is_module", action="store_true", help=tr("SCRIPT is the name of a module"))
     parser.add_argument("script", metavar="SCRIPT")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS")
     return parser
@@ -116,7 +124,7 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         if not (options.is_module or os.path.exists(options.script)):
-            raise ValueError(f"no file {options.script}")
+            raise ValueError(tr("no file {}").format(options.script))
         require_at_least(1, steps=options.steps)
         run = dry_run(
             options.gpu,
@@ -127,14 +135,14 @@ def main(arguments: list[str]) -> int:
             raise_oom=options.raise_oom,
         )
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(tr("error: {}").format(error), file=sys.stderr)
         return _CANNOT_FOLLOW
     try:
         prints = _printing_to_standard_error() if options.json else contextlib.nullcontext()
         with prints, run, stopped_after(run, options.steps):
             _run_script(options.script, options.arguments, options.is_module)
     except VramError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(tr("error: {}").format(error), file=sys.stderr)
         return _CANNOT_FOLLOW
     except Exception as error:
         traceback.print_exception(type(error), error, _since_script(error.__traceback__))

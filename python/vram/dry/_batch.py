@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vram._error import VramError
 from vram._sizes import format_size
+from vram._texts import tr
 from vram.dry._dry_run import DryRun, dry_run
 from vram.dry._gpu import find_gpu
 from vram.dry._repeat import STEPS, Program
@@ -101,8 +102,10 @@ class BatchSearch:
             if high.batch_size < _FARTHEST * sizes[0].batch_size:
                 return farthest
             raise VramError(
-                f"batches of {low.batch_size} and {high.batch_size} need the same memory ({format_size(high.growing_bytes)} requested outside of "
-                "the optimizer), so no batch is the largest; use the argument of the trial, or state max_batch_size"
+                tr(
+                    "batches of {} and {} need the same memory ({} requested outside of the optimizer), so "
+                    "no batch is the largest; use the argument of the trial, or state max_batch_size"
+                ).format(low.batch_size, high.batch_size, format_size(high.growing_bytes))
             )
         slope = (high.growing_bytes - low.growing_bytes) / (high.batch_size - low.batch_size)
         room = self._most_needed() - high.slack_bytes - high.growing_bytes
@@ -132,9 +135,11 @@ class BatchSearch:
         assert self._smallest is not None
         trial = min(self.trials, key=lambda each: each.batch_size)
         if trial.peak_bytes is None:
-            needs = "it runs out of memory at the limit that the program sets"
+            needs = tr("it runs out of memory at the limit that the program sets")
         else:
-            needs = f"it needs {format_size(trial.peak_bytes)}, and a margin for the error of the prediction, of {format_size(self.budget_bytes)}"
+            needs = tr("it needs {}, and a margin for the error of the prediction, of {}").format(
+                format_size(trial.peak_bytes), format_size(self.budget_bytes)
+            )
         parts = ", ".join(
             f"{each.name} ({each.category}) {format_size(each.requested_bytes)}" for each in self._smallest.why(3)
         )
@@ -143,7 +148,6 @@ class BatchSearch:
             for category, size_bytes in of_module.items():
                 categories[category] = categories.get(category, 0) + size_bytes
         largest = max(categories, key=lambda category: categories[category])
-        return (
-            f"not even a batch of {trial.batch_size} fits: {needs}. Most of it is {largest} ({format_size(categories[largest])}); the largest "
-            f"parts are {parts}"
+        return tr("not even a batch of {} fits: {}. Most of it is {} ({}); the largest parts are {}").format(
+            trial.batch_size, needs, largest, format_size(categories[largest]), parts
         )

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_map
 
 from vram._arguments import require_at_least, require_one_of
 from vram._error import VramError
+from vram._texts import tr
 from vram.dry import _adapters, _optimizers
 from vram.dry._patches import Patches
 from vram.dry._run import TracedRun
@@ -55,7 +56,7 @@ class Changes:
     def __post_init__(self) -> None:
         if isinstance(self.precision, Mapping):
             for pattern, name in self.precision.items():
-                require_one_of(("fp32", "bf16", "fp16"), **{f"precision of '{pattern}'": name})
+                require_one_of(("fp32", "bf16", "fp16"), **{tr("precision of '{}'").format(pattern): name})
         else:
             require_one_of((None, *_AUTOCAST), precision=self.precision)
         require_one_of((None, *_optimizers.CLASSES), optimizer=self.optimizer)
@@ -101,30 +102,36 @@ class Changes:
             yield
             if unmatched:
                 raise VramError(
-                    f"no module of the program has a name like '{min(unmatched)}', whose precision could be changed"
+                    tr("no module of the program has a name like '{}', whose precision could be changed").format(
+                        min(unmatched)
+                    )
                 )
             if replaced is not None and not replaced:
-                raise VramError("the program made no torch.optim.Optimizer, so the optimizer cannot be changed")
+                raise VramError(tr("the program made no torch.optim.Optimizer, so the optimizer cannot be changed"))
             if self.gradient_as_bucket_view is not None and not wrapped:
                 raise VramError(
-                    "the program makes no DistributedDataParallel, whose gradients could be parts of its buckets"
+                    tr("the program makes no DistributedDataParallel, whose gradients could be parts of its buckets")
                 )
             if adapted is not None and not adapted:
                 raise VramError(
-                    "the program trains no torch.nn.Linear that could get adapters (in front of the last one)"
+                    tr("the program trains no torch.nn.Linear that could get adapters (in front of the last one)")
                 )
             if checkpointed is not None and not checkpointed:
                 raise VramError(
-                    "no blocks to checkpoint: no nn.ModuleList or nn.Sequential of the model has two elements of one class with layers in "
-                    "them"
+                    tr(
+                        "no blocks to checkpoint: no nn.ModuleList or nn.Sequential of the model has two "
+                        "elements of one class with layers in them"
+                    )
                 )
 
 
 def _refuse_unknown_benchmark(wanted: bool | None, run: TracedRun) -> None:
     if wanted is not None and not run.knows_setting("cudnn_benchmark"):
         raise VramError(
-            "no rule says what the algorithms allocate that cuDNN chooses by measuring (torch.backends.cudnn.benchmark), so this change cannot be "
-            "predicted"
+            tr(
+                "no rule says what the algorithms allocate that cuDNN chooses by measuring "
+                "(torch.backends.cudnn.benchmark), so this change cannot be predicted"
+            )
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from vram._texts import tr
 from vram.dry._cudnn import handled
 from vram.dry._values import DryRunError, users_line
 
@@ -29,8 +30,11 @@ def _labels(labels: Any, lengths: Any) -> list[int]:
     if labels.dim() == 2:
         return [int(labels.size(1))] * int(labels.size(0))
     raise DryRunError(
-        f"{users_line()}: aten::ctc_loss needs the lengths of labels that lie one behind the other, and a dry run has no values of "
-        "the GPU; leave target_lengths on the CPU, where PyTorch needs them as well, or pad the labels to the rows of one tensor"
+        tr(
+            "{}: aten::ctc_loss needs the lengths of labels that lie one behind the other, and a dry "
+            "run has no values of the GPU; leave target_lengths on the CPU, where PyTorch needs them "
+            "as well, or pad the labels to the rows of one tensor"
+        ).format(users_line())
     )
 
 

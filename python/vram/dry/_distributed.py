@@ -10,9 +10,11 @@ from typing import Any
 
 import torch
 
+from vram._texts import tr
+from vram.dry._guard import lacks_gpu
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
-from vram.dry._values import warn
+from vram.dry._values import DryRunError, warn
 
 
 @contextlib.contextmanager
@@ -81,6 +83,12 @@ def _answer_reducers(patches: Patches) -> None:
     reduced.__annotations__.clear()  # PyTorch accepts only its own types there
 
     def init(model: Any, *args: Any, **kwargs: Any) -> None:
+        if lacks_gpu():  # its reducer measures times on the GPU in the first iterations, whatever its logger is
+            raise DryRunError(
+                tr(
+                    "DistributedDataParallel of a build of PyTorch for CUDA cannot be run without a GPU; use a build for the CPU, or torch.distributed.fsdp.fully_shard"
+                )
+            )
         before(model, *args, **kwargs)
         register(model, None, reduced)
         model.logger = _Silent()
@@ -89,7 +97,9 @@ def _answer_reducers(patches: Patches) -> None:
     patches.put(
         parallel,
         "register_comm_hook",
-        lambda _model, _state, hook: warn(f"a dry run does not run communication hooks: {hook} is left out"),
+        lambda _model, _state, hook: warn(
+            tr("a dry run does not run communication hooks: {} is left out").format(hook)
+        ),
     )
     # It compares the shapes of all ranks by their values.
     patches.put(torch.nn.parallel.distributed, "_verify_param_shape_across_processes", lambda *_arguments: None)

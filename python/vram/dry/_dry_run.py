@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._sizes import format_size
+from vram._texts import columns_of, tr
 from vram.dry import _what_if, _why
 from vram.dry._gpu import find_gpu
 from vram.dry._models import Model
@@ -91,7 +92,7 @@ class DryRun(TracedRun):
         of_trace = _stated(zero=zero, world_size=world_size, gradients=gradients, weights=weights)
         asked = {**of_program, **of_trace, **sizes}
         if not asked:
-            raise ValueError("expected a change, such as precision='bf16' or batch=16")
+            raise ValueError(tr("expected a change, such as precision='bf16' or batch=16"))
         self._finished()
         changed, method = self, "dry run"
         model = Model(**of_trace)
@@ -140,14 +141,19 @@ class DryRun(TracedRun):
         """
         if self._program is None:
             raise VramError(
-                "a with statement cannot run again, so only changes of optimizer, zero, gradients and weights can be predicted for it; "
-                "make a function of the program and call vram.predict(function, ...)"
+                tr(
+                    "a with statement cannot run again, so only changes of optimizer, zero, gradients and "
+                    "weights can be predicted for it; make a function of the program and call "
+                    "vram.predict(function, ...)"
+                )
             )
         unknown = sizes.keys() - self._program.sizes.keys()
         if unknown:
             known = ", ".join(self._program.sizes) or "none"
             raise ValueError(
-                f"'{min(unknown)}' is no size of the program; the sizes given to vram.predict() are: {known}"
+                tr("'{}' is no size of the program; the sizes given to vram.predict() are: {}").format(
+                    min(unknown), known
+                )
             )
         other = self._another()
         other._program = self._program.with_sizes(sizes)
@@ -187,10 +193,14 @@ class WhatIf:
         return self.run.fits
 
     def __str__(self) -> str:
-        more = self.saved_bytes < 0
-        return (
-            f"{self.change}: {'takes' if more else 'saves'} {format_size(abs(self.saved_bytes))}{' more' if more else ''}, "
-            f"{'fits' if self.fits else 'may not fit'}: needs {format_size(self.fits.needed_bytes)} ({self.method}); cost: {self.cost}"
+        changes = tr("takes {} more") if self.saved_bytes < 0 else tr("saves {}")
+        return tr("{}: {}, {}: needs {} ({}); cost: {}").format(
+            self.change,
+            changes.format(format_size(abs(self.saved_bytes))),
+            tr("fits") if self.fits else tr("may not fit"),
+            format_size(self.fits.needed_bytes),
+            self.method,
+            self.cost,
         )
 
 
@@ -204,14 +214,17 @@ class WhatIfs(tuple[WhatIf, ...]):
     impossible: dict[str, str]
 
     def __str__(self) -> str:
-        rows = [("change", "saves", "on the device", "fits", "by", "cost")]
+        rows = [(tr("change"), tr("saves"), tr("on the device"), tr("fits"), tr("by"), tr("cost"))]
         for each in self:
             device = format_size(each.peak.device_bytes)
             saved = format_size(each.saved_bytes)
-            rows.append((each.change, saved, device, "yes" if each.fits else "no", each.method, each.cost))
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
-        lines += [f"not possible: {change}: {reason}" for change, reason in self.impossible.items()]
+            rows.append((each.change, saved, device, tr("yes") if each.fits else tr("no"), each.method, each.cost))
+        widths = [max(map(columns_of, column)) for column in zip(*rows)]
+        lines = [
+            "  ".join(text + " " * (width - columns_of(text)) for text, width in zip(row, widths)).rstrip()
+            for row in rows
+        ]
+        lines += [tr("not possible: {}: {}").format(change, reason) for change, reason in self.impossible.items()]
         return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from vram._sizes import format_size, parse_size
+from vram._texts import tr
 
 _GIB = 1 << 30
 
@@ -67,5 +68,5 @@ def find_gpu(text: str) -> Gpu:
         size = parse_size(text)
     except ValueError:
         names = ", ".join(gpu.name for gpu in _KNOWN)
-        raise ValueError(f"'{text}' is neither a known GPU ({names}) nor a size such as 24GiB") from None
+        raise ValueError(tr("'{}' is neither a known GPU ({}) nor a size such as 24GiB").format(text, names)) from None
     return Gpu(f"GPU of {format_size(size)}", int(size * _PROGRAM_SHARE), (9, 0), 132)

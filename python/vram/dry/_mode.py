@@ -24,6 +24,7 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from vram._texts import tr
 from vram.dry import _ctc, _cudnn
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
@@ -222,8 +223,10 @@ class DryMode(TorchDispatchMode):
         is_real = isinstance(written, torch.Tensor) and not isinstance(written, FakeTensor)
         if is_real and func._schema.arguments[0].is_write:
             warn(
-                f"{func.name()} writes values of the GPU, which a dry run does not compute, to a tensor on the CPU, which keeps its old "
-                "values"
+                tr(
+                    "{} writes values of the GPU, which a dry run does not compute, to a tensor on the CPU, "
+                    "which keeps its old values"
+                ).format(func.name())
             )
             return True
         return False
@@ -241,8 +244,10 @@ class DryMode(TorchDispatchMode):
             if func._schema.is_mutable and not func._schema.returns:
                 return None  # it writes into its arguments, so there is no shape to be known, as in the fused SGD
             raise DryRunError(
-                f"{users_line()}: {func.name()} has no fake kernel, so its result's shape is unknown; register one with "
-                f"torch.library.register_fake('{func.name()}'), or leave the operator out of the dry run ({error})"
+                tr(
+                    "{}: {} has no fake kernel, so its result's shape is unknown; register one with "
+                    "torch.library.register_fake('{}'), or leave the operator out of the dry run ({})"
+                ).format(users_line(), func.name(), func.name(), error)
             ) from error
 
     def pretend(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -396,13 +401,17 @@ def _warn_of_settings() -> None:
     """Warn of settings with which cuDNN takes other algorithms than those that were measured for the rules."""
     if torch.backends.cudnn.benchmark:
         warn(
-            "torch.backends.cudnn.benchmark is on: cuDNN then tries algorithms whose workspaces can need more memory than the program; a dry "
-            "run predicts the memory without it"
+            tr(
+                "torch.backends.cudnn.benchmark is on: cuDNN then tries algorithms whose workspaces can "
+                "need more memory than the program; a dry run predicts the memory without it"
+            )
         )
     elif not torch.backends.cudnn.allow_tf32:
         warn(
-            "torch.backends.cudnn.allow_tf32 is off: convolutions in float32 then use other algorithms; a dry run predicts the workspaces of "
-            "those with TF32"
+            tr(
+                "torch.backends.cudnn.allow_tf32 is off: convolutions in float32 then use other "
+                "algorithms; a dry run predicts the workspaces of those with TF32"
+            )
         )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from vram._arguments import require_at_least, require_one_of
 from vram._error import VramError
+from vram._texts import tr
 from vram.dry._edited import Resize
 
 _STATE_BLOCK, _MIN_8BIT_ELEMENTS = 256, 4096  # of bitsandbytes; see _optimizers.py
@@ -52,7 +53,7 @@ class Model:
         require_one_of((None, "int8", "fp8", "nf4"), weights=self.weights)
         require_at_least(2, world_size=self.world_size)
         if (self.zero is None) != (self.world_size is None):
-            raise ValueError("expected zero and world_size together, such as zero=3, world_size=8")
+            raise ValueError(tr("expected zero and world_size together, such as zero=3, world_size=8"))
 
     @property
     def is_empty(self) -> bool:
@@ -62,8 +63,10 @@ class Model:
         """Return this model, which also predicts another optimizer's states."""
         if name not in (None, "sgd", "adamw-8bit"):
             raise VramError(
-                f"optimizer='{name}' needs a program that can run again: vram.predict(function, ...); without it, 'sgd' and 'adamw-8bit' "
-                "can be predicted"
+                tr(
+                    "optimizer='{}' needs a program that can run again: vram.predict(function, ...); without "
+                    "it, 'sgd' and 'adamw-8bit' can be predicted"
+                ).format(name)
             )
         return replace(self, optimizer=name)
 
@@ -74,10 +77,12 @@ class Model:
             VramError: The change does not apply to the program.
         """
         if not parameters:
-            raise VramError("the program calls no model, so no parameters are known")
+            raise VramError(tr("the program calls no model, so no parameters are known"))
         trained = [name for name, each in parameters.items() if each.rows and each.is_trained]
         if self.weights is not None and not all(_ADAPTER in name for name in trained):
-            raise VramError(f"weights='{self.weights}' cannot be trained; combine it with lora_rank, or freeze them")
+            raise VramError(
+                tr("weights='{}' cannot be trained; combine it with lora_rank, or freeze them").format(self.weights)
+            )
 
         def resize(name: str, category: str, size_bytes: int) -> int:
             return self._resized(parameters, name, category, size_bytes)

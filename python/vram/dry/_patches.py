@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 _MISSING = object()
 
 
 class Patches:
-    """Replaced attributes, put back in the opposite order by undo()."""
+    """Replaced attributes, and calls that end other changes: taken back in the opposite order by undo()."""
 
     def __init__(self) -> None:
-        self._before: list[tuple[Any, str, Any]] = []
+        self._undo: list[Callable[[], None]] = []
 
     def put(self, owner: Any, name: str, value: Any) -> None:
-        self._before.append((owner, name, owner.__dict__.get(name, _MISSING)))
+        before = owner.__dict__.get(name, _MISSING)
+        self.on_undo(lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before))
         setattr(owner, name, value)
 
     def put_where_found(self, owner: Any, values: dict[str, Any]) -> None:
@@ -23,10 +25,9 @@ class Patches:
             if hasattr(owner, name):
                 self.put(owner, name, value)
 
+    def on_undo(self, call: Callable[[], None]) -> None:
+        self._undo.append(call)
+
     def undo(self) -> None:
-        while self._before:
-            owner, name, value = self._before.pop()
-            if value is _MISSING:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)
+        while self._undo:
+            self._undo.pop()()

@@ -9,12 +9,13 @@ from typing import Any
 
 from vram._error import VramError
 from vram._installed import program
+from vram._texts import tr
 
 
 def _run(*arguments: str) -> str:
     done = subprocess.run([str(program()), *arguments], capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):  # 1: a finding
-        raise VramError(f"vram {arguments[0]} failed: {done.stderr.strip() or done.returncode}")
+        raise VramError(tr("vram {} failed: {}").format(arguments[0], done.stderr.strip() or done.returncode))
     return done.stdout
 
 

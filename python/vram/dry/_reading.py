@@ -10,6 +10,7 @@ import torch
 import torch.utils.dlpack
 from torch._subclasses.fake_tensor import FakeTensor
 
+from vram._texts import tr
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
 from vram.dry._values import DryRunError, Unknown, users_line, warn
@@ -21,8 +22,11 @@ def _address(mode: DryMode, tensor: Any, reader: str) -> int:
     """Return an address that tells storages apart, as programs use it to find shared weights. There is no memory behind it."""
     if _TRITON in reader:
         raise DryRunError(
-            f"{users_line()}: data_ptr() gives a Triton kernel the address of a tensor on the GPU, which has no memory in a dry run; make "
-            "the kernel an operator with torch.library.triton_op and torch.library.register_fake, or leave it out of the dry run"
+            tr(
+                "{}: data_ptr() gives a Triton kernel the address of a tensor on the GPU, which has no "
+                "memory in a dry run; make the kernel an operator with torch.library.triton_op and "
+                "torch.library.register_fake, or leave it out of the dry run"
+            ).format(users_line())
         )
     storage = tensor.untyped_storage()
     if not tensor.numel() or not storage.nbytes():
@@ -44,8 +48,10 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
         value = item(tensor)
         if isinstance(value, Unknown):
             warn(
-                f"the program makes a Python float of a value that a dry run does not compute, and continues with {float(value)}; state "
-                "another with assume"
+                tr(
+                    "the program makes a Python float of a value that a dry run does not compute, and "
+                    "continues with {}; state another with assume"
+                ).format(float(value))
             )
         return float(value)
 
@@ -80,4 +86,6 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
     }.items():
         patches.put(FakeTensor, name, method)
     patches.put(torch.utils.dlpack, "to_dlpack", lambda tensor: tensor.__dlpack__())
-    patches.put(torch, "save", lambda *_arguments, **_named: warn("a dry run saves nothing: torch.save() is left out"))
+    patches.put(
+        torch, "save", lambda *_arguments, **_named: warn(tr("a dry run saves nothing: torch.save() is left out"))
+    )

@@ -229,18 +229,18 @@ class TracedRun:
 
     def _running(self) -> Session:
         if self._session is None:
-            raise VramError("this dry run has not begun; use it in a with statement")
+            raise VramError(tr("this dry run has not begun; use it in a with statement"))
         return self._session
 
     def _finished(self) -> None:
         if not self._is_done:
-            raise VramError("a dry run has results once its with statement has ended")
+            raise VramError(tr("a dry run has results once its with statement has ended"))
 
     def __enter__(self: Run) -> Run:
         from vram.dry._session import Session  # imports torch
 
         if self._session is not None:
-            raise VramError("a dry run runs once; make another with vram.dry_run()")
+            raise VramError(tr("a dry run runs once; make another with vram.dry_run()"))
         used = self._settings
         session = Session(
             used.gpu,
@@ -268,11 +268,17 @@ class TracedRun:
 
     def __str__(self) -> str:
         if not self._is_done:
-            return f"a dry run on {self._settings.gpu.name}"
+            return tr("a dry run on {}").format(self._settings.gpu.name)
         fits = self.fits
-        return (
-            f"{'fits' if fits else 'may not fit'} on {self._settings.gpu.name}: needs {format_size(fits.needed_bytes)} of "
-            f"{format_size(fits.total_bytes)} (probability {fits.probability:.3f}); peak requested "
-            f"{format_size(self.peak.requested_bytes)}, reserved {format_size(self.peak.reserved_bytes)}, on the device "
-            f"{format_size(self.peak.device_bytes)}"
+        return tr(
+            "{} on {}: needs {} of {} (probability {:.3f}); peak requested {}, reserved {}, on the device {}"
+        ).format(
+            tr("fits") if fits else tr("may not fit"),
+            self._settings.gpu.name,
+            format_size(fits.needed_bytes),
+            format_size(fits.total_bytes),
+            fits.probability,
+            format_size(self.peak.requested_bytes),
+            format_size(self.peak.reserved_bytes),
+            format_size(self.peak.device_bytes),
         )

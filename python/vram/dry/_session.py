@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from vram._texts import tr
-from vram.dry import _cuda, _cudnn, _parameters, _reading, _transformers
+from vram.dry import _cuda, _cudnn, _guard, _parameters, _reading, _transformers
 from vram.dry._choices import Choices, convolution_format
 from vram.dry._clock import Clock, Rates
 from vram.dry._distributed import fake_ranks
@@ -112,8 +111,7 @@ class Session:
         return self._mode.clock
 
     def enter(self) -> None:
-        """Raise VramError: a recording is running, or the file cannot be written."""
-        _guard_cuda()
+        """Raise VramError: a recording is running, the file cannot be written, or PyTorch requires a GPU."""
         context_bytes = self.kernels.outside_bytes(cublas_handles=2, uses_cudnn=True)  # before the program is known
         limit_bytes = self._gpu.total_bytes if self._raise_oom else None
         tape = Tape(self._path, limit_bytes, self._world_size, has_stacks=self._has_stacks)
@@ -128,6 +126,7 @@ class Session:
             tape.outside_bytes = lambda: mode.outside_bytes
             patches = Patches()
             stack.callback(patches.undo)
+            _guard.put_in_place(patches)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
             _reading.put_in_place(patches, mode)
             _parameters.put_in_place(patches, mode.storages)
@@ -181,7 +180,7 @@ def _eager(compile_: Callable[..., Any]) -> Callable[..., Any]:
     """torch.compile, which says that its result will run as it is."""
 
     def warned(*args: Any, **kwargs: Any) -> Any:
-        warn("a dry run does not compile: it predicts the memory of the uncompiled program")
+        warn(tr("a dry run does not compile: it predicts the memory of the uncompiled program"))
         return compile_(*args, **kwargs)
 
     return warned
@@ -194,19 +193,3 @@ def _like_plain_tensors(patches: Patches) -> None:
 
     for module in (optimizer, _foreach_utils):
         patches.put(module, "_foreach_supported_types", [*module._foreach_supported_types, FakeTensor])
-
-
-_CUDA, _META = 1, 14  # c10::DeviceType
-
-
-def _guard_cuda() -> None:
-    """Let PyTorch's device guards work for GPUs in a build for the CPU.
-
-    A build for CUDA brings a guard, which does nothing if there is no GPU. A build for the CPU has none and fails; it gets the one
-    of meta tensors, which does nothing either, until the process ends: tensors of a dry run may live as long.
-    """
-    torch._C._ensureCUDADeviceGuardSet()
-    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
-    guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")
-    if not guards[_CUDA]:
-        guards[_CUDA] = guards[_META]

@@ -28,6 +28,7 @@ from vram._prototypes import (
     RecordOptions,
 )
 from vram._sizes import format_size
+from vram._texts import tr
 from vram.dry._placement import NoMemory, Placement, Segment
 from vram.recording import _process
 
@@ -59,7 +60,7 @@ class Tape:
         options = sized(RecordOptions)
         options.stacks = STACKS_PYTHON if has_stacks else STACKS_NONE
         if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
-            raise VramError(f"no dry run: {_library.last_error()}")
+            raise VramError(tr("no dry run: {}").format(_library.last_error()))
         # Keeps the interpreter's lock: no other thread may come between the events of an operator.
         keeping_the_lock = ctypes.PyDLL(library()._name, handle=library()._handle)
         self._record, self._record_time = keeping_the_lock.vram_record_event, keeping_the_lock.vram_record_time
@@ -155,4 +156,4 @@ class Tape:
         """
         self._is_open = False
         if library().vram_record_stop() != OK:
-            raise VramError(f"the trace of the dry run is incomplete: {_library.last_error()}")
+            raise VramError(tr("the trace of the dry run is incomplete: {}").format(_library.last_error()))

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr
 
 _OWN_FOLDERS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)
 _PRETENDED = 1.0  # finite and positive: checks for NaN pass, and logarithms exist
@@ -47,7 +48,7 @@ def users_frame() -> FrameType | None:
 def users_line() -> str:
     """Return the line of the program that is running: "train.py:42"."""
     frame = users_frame()
-    return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return tr("an unknown line") if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 class Unknown(float):
@@ -71,17 +72,19 @@ class Unknown(float):
 
 def _decides(what: str, example: str = "0.5") -> DryRunError:
     return DryRunError(
-        f"{users_line()}: {what} of a value that was read from a tensor: the program decides by a value that a dry run "
-        f"does not compute; {_ways_out(example)}"
+        tr(
+            "{}: {} of a value that was read from a tensor: the program decides by a value that a "
+            "dry run does not compute; {}"
+        ).format(users_line(), what, _ways_out(example))
     )
 
 
 def _ways_out(example: str) -> str:
     line = _key(users_frame())
-    return (
-        f"state what to assume with vram.dry_run(..., assume={{'{line}': {example}}}) or `with run.assume({example}):` "
-        "around this line, or leave the line out of the dry run"
-    )
+    return tr(
+        "state what to assume with vram.dry_run(..., assume={{'{}': {}}}) or `with "
+        "run.assume({}):` around this line, or leave the line out of the dry run"
+    ).format(line, example, example)
 
 
 def warn(text: str) -> None:
@@ -132,7 +135,7 @@ class Values:
         for line in assume:
             name, _, number = line.rpartition(":")
             if not name or not number.isdigit():
-                raise ValueError(f"assume: expected lines such as 'train.py:42', found '{line}'")
+                raise ValueError(tr("assume: expected lines such as 'train.py:42', found '{}'").format(line))
         self._assumed = dict(assume)
         self._here = threading.local()
         self._has_warned = False
@@ -176,14 +179,17 @@ class Values:
             return by_torch
         if not is_floating:
             raise DryRunError(
-                f"{users_line()}: {operator} reads the value of a tensor on the GPU, which a dry run does not compute; "
-                f"{_ways_out('1')}"
+                tr("{}: {} reads the value of a tensor on the GPU, which a dry run does not compute; {}").format(
+                    users_line(), operator, _ways_out("1")
+                )
             )
         if not self._has_warned:
             self._has_warned = True
             warn(
-                "the program reads a value from the GPU; a dry run computes none, and continues with an unknown number, which prints "
-                "as 'unknown' and cannot be compared"
+                tr(
+                    "the program reads a value from the GPU; a dry run computes none, and continues with an "
+                    "unknown number, which prints as 'unknown' and cannot be compared"
+                )
             )
         return Unknown(_PRETENDED)
 
@@ -196,13 +202,17 @@ class Values:
         assumption = self._assumption()
         if assumption is None:
             raise DryRunError(
-                f"{users_line()}: the size of the result of {operator} depends on values of a tensor on the GPU, which a dry run "
-                f"does not compute; it is at most {largest}; {_ways_out(str(max(1, largest // 2)))}"
+                tr(
+                    "{}: the size of the result of {} depends on values of a tensor on the GPU, which a dry "
+                    "run does not compute; it is at most {}; {}"
+                ).format(users_line(), operator, largest, _ways_out(str(max(1, largest // 2))))
             )
         value = assumption[0]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value > largest:
             raise DryRunError(
-                f"{users_line()}: expected a size from 0 to {largest} for {operator}, found {value!r} in assume"
+                tr("{}: expected a size from 0 to {} for {}, found {!r} in assume").format(
+                    users_line(), largest, operator, value
+                )
             )
         return round(value * largest) if isinstance(value, float) else value
 
@@ -213,8 +223,11 @@ class Values:
     def all(self, operator: str) -> DryRunError:
         """Return the error of an operator that reads all values of a tensor."""
         return DryRunError(
-            f"{users_line()}: {operator} reads all values of a tensor on the GPU, which a dry run does not compute; leave the line "
-            "out of the dry run, or compute what it needs from tensors on the CPU, which keep their values"
+            tr(
+                "{}: {} reads all values of a tensor on the GPU, which a dry run does not compute; leave "
+                "the line out of the dry run, or compute what it needs from tensors on the CPU, which "
+                "keep their values"
+            ).format(users_line(), operator)
         )
 
 

@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vram._texts import tr, tr_later
+
 _COSTS = {
-    "precision=fp32": "slower arithmetic",
-    "precision=bf16": "forward and backward round to 8 bits",
-    "precision=fp16": "forward and backward round to 11 bits; gradients need a GradScaler",
-    "precision=full-bf16": "parameters round to 8 bits and lose small updates",
-    "optimizer=sgd": "no momentum: converges more slowly; find its learning rate",
-    "optimizer=momentum": "no rates per parameter; find its learning rate",
-    "optimizer=adamw": "none but memory",
-    "optimizer=adafactor": "approximate second moments; find its learning rate",
-    "optimizer=adamw-8bit": "states round to 8 bits; needs bitsandbytes",
-    "checkpointing=True": "each block runs forward twice: up to a third more time",
-    "lora_rank": "only adapters are trained",
-    "cudnn_benchmark=True": "the first steps are slower",
-    "cudnn_benchmark=False": "convolutions may be slower",
-    "gradient_as_bucket_view=True": "none but memory",
-    "gradient_as_bucket_view=False": "none but memory",
-    "zero=1": "{world_size} GPUs; communicates as much as data parallelism (all-reduces gradients)",
-    "zero=2": "{world_size} GPUs; communicates as much as data parallelism (reduces gradients to their rank)",
-    "zero=3": "{world_size} GPUs; communicates 1.5 times as much as data parallelism",
-    "gradients=bf16": "gradients round to 8 bits",
-    "weights=int8": "frozen weights round to 8 bits",
-    "weights=fp8": "frozen weights round to 4 bits",
-    "weights=nf4": "frozen weights round to 16 values of a block; each product takes a weight in 16 bits for its time",
+    "precision=fp32": tr_later("slower arithmetic"),
+    "precision=bf16": tr_later("forward and backward round to 8 bits"),
+    "precision=fp16": tr_later("forward and backward round to 11 bits; gradients need a GradScaler"),
+    "precision=full-bf16": tr_later("parameters round to 8 bits and lose small updates"),
+    "optimizer=sgd": tr_later("no momentum: converges more slowly; find its learning rate"),
+    "optimizer=momentum": tr_later("no rates per parameter; find its learning rate"),
+    "optimizer=adamw": tr_later("none but memory"),
+    "optimizer=adafactor": tr_later("approximate second moments; find its learning rate"),
+    "optimizer=adamw-8bit": tr_later("states round to 8 bits; needs bitsandbytes"),
+    "checkpointing=True": tr_later("each block runs forward twice: up to a third more time"),
+    "lora_rank": tr_later("only adapters are trained"),
+    "cudnn_benchmark=True": tr_later("the first steps are slower"),
+    "cudnn_benchmark=False": tr_later("convolutions may be slower"),
+    "gradient_as_bucket_view=True": tr_later("none but memory"),
+    "gradient_as_bucket_view=False": tr_later("none but memory"),
+    "zero=1": tr_later("{world_size} GPUs; communicates as much as data parallelism (all-reduces gradients)"),
+    "zero=2": tr_later("{world_size} GPUs; communicates as much as data parallelism (reduces gradients to their rank)"),
+    "zero=3": tr_later("{world_size} GPUs; communicates 1.5 times as much as data parallelism"),
+    "gradients=bf16": tr_later("gradients round to 8 bits"),
+    "weights=int8": tr_later("frozen weights round to 8 bits"),
+    "weights=fp8": tr_later("frozen weights round to 4 bits"),
+    "weights=nf4": tr_later(
+        "frozen weights round to 16 values of a block; each product takes a weight in 16 bits for its time"
+    ),
 }
 
 
@@ -43,14 +47,14 @@ def cost_of(changes: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
         changes: By name, with those of sizes.
         sizes: The sizes of the program before.
     """
-    return "; ".join(_cost(name, value, changes, sizes) for name, value in changes.items() if name != "world_size")
+    return tr("; ").join(_cost(name, value, changes, sizes) for name, value in changes.items() if name != "world_size")
 
 
 def _cost(name: str, value: Any, changes: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{pattern}: {_cost(name, each, changes, sizes)}" for pattern, each in value.items())
+        return tr("; ").join(f"{pattern}: {_cost(name, each, changes, sizes)}" for pattern, each in value.items())
     text = _COSTS.get(f"{name}={value}") or _COSTS.get(name)
-    return f"{name} of {value} instead of {sizes[name]}" if text is None else text.format(**changes)
+    return tr("{} of {} instead of {}").format(name, value, sizes[name]) if text is None else tr(text).format(**changes)
 
 
 def usual(sizes: Mapping[str, int] | None, world_size: int, *, is_parallel: bool = False) -> Iterator[dict[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Union
 
 from vram._error import VramError
 from vram._sizes import format_size
+from vram._texts import tr
 from vram.jax._wire import Value, fields, number, numbers, signed, submessage
 
 _MAX_LENGTH = 64 << 20  # bytes, unpacked: a real one has a few millions
@@ -53,10 +54,9 @@ class Site:
         return next(own, self.stack[0] if self.stack else None)
 
     def __str__(self) -> str:
-        where = self.frame or "no stack"
-        return (
-            f"{format_size(self.bytes)} in {self.count} {self.kind or 'allocation'}s on {self.device or '?'}: {where}"
-        )
+        where = self.frame or tr("no stack")
+        kind = self.kind or tr("allocation")
+        return tr("{} in {} {}s on {}: {}").format(format_size(self.bytes), self.count, kind, self.device or "?", where)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,10 @@ class JaxProfile:
         return sum(site.bytes for site in self.sites)
 
     def __str__(self) -> str:
-        lines = [f"{format_size(self.bytes)} at {len(self.sites)} sites", *map(str, self.sites[:_FIRST_SITES])]
+        lines = [
+            tr("{} at {} sites").format(format_size(self.bytes), len(self.sites)),
+            *map(str, self.sites[:_FIRST_SITES]),
+        ]
         return "\n".join(lines + (["…"] if len(self.sites) > _FIRST_SITES else []))
 
 
@@ -108,7 +111,7 @@ def _asked() -> bytes:
     jax = sys.modules.get("jax")
     if jax is None:
         raise VramError(
-            "vram.jax.import_profile() asks JAX, but the program has not imported jax; name a file, or import it"
+            tr("vram.jax.import_profile() asks JAX, but the program has not imported jax; name a file, or import it")
         )
     return bytes(jax.profiler.device_memory_profile())
 
@@ -120,10 +123,14 @@ def _unpacked(packed: bytes) -> bytes:
     try:
         unpacked = unpacker.decompress(packed, _MAX_LENGTH)
     except zlib.error as error:
-        raise VramError(f"not a profile: its gzip can't be unpacked ({error}); save it again") from error
+        raise VramError(tr("not a profile: its gzip can't be unpacked ({}); save it again").format(error)) from error
     if not unpacker.eof:
-        what = "it has more than 64 MiB" if len(unpacked) == _MAX_LENGTH else "its gzip ends too soon; save it again"
-        raise VramError(f"not a profile that can be read: {what}")
+        what = (
+            tr("it has more than 64 MiB")
+            if len(unpacked) == _MAX_LENGTH
+            else tr("its gzip ends too soon; save it again")
+        )
+        raise VramError(tr("not a profile that can be read: {}").format(what))
     return unpacked
 
 
@@ -162,11 +169,15 @@ class _Profile:
         """Return the sites; samples with the same stack, kind and device are merged."""
         units = [self._text(unit) for unit in self.units]
         if self.samples and "bytes" not in units:
-            raise VramError(f"a profile of memory counts bytes; this one counts {', '.join(units) or 'nothing'}")
+            raise VramError(
+                tr("a profile of memory counts bytes; this one counts {}").format(", ".join(units) or "nothing")
+            )
         sums: dict[tuple[str, str, tuple[Frame, ...]], list[int]] = {}
         for sample in self.samples:
             if len(sample.values) != len(units):
-                raise VramError(f"not a profile: a sample has {len(sample.values)} values for {len(units)} columns")
+                raise VramError(
+                    tr("not a profile: a sample has {} values for {} columns").format(len(sample.values), len(units))
+                )
             labels = {self._text(key): self._text(text) for key, text in sample.labels.items()}
             stack = tuple(frame for location in sample.locations for frame in self._frames(location))
             sum_ = sums.setdefault((labels.get("kind", ""), labels.get("device", ""), stack), [0, 0])
@@ -181,7 +192,7 @@ class _Profile:
 
     def _text(self, index: int) -> str:
         if index >= len(self.texts):
-            raise VramError(f"not a whole profile: it names text {index}, and has {len(self.texts)}")
+            raise VramError(tr("not a whole profile: it names text {}, and has {}").format(index, len(self.texts)))
         return self.texts[index]
 
 

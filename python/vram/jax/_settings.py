@@ -7,6 +7,7 @@ import sys
 
 from vram._arguments import require_fraction, require_one_of
 from vram._error import VramError
+from vram._texts import tr
 
 _FRACTION, _FRACTION_ONCE = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _ALLOCATORS = ("default", "platform", "bfc", "cuda_async", "vmm")
@@ -80,7 +81,9 @@ def _set(name: str, value: str) -> None:
     bridge = sys.modules.get("jax._src.xla_bridge")
     if bridge is not None and getattr(bridge, "backends_are_initialized", bool)():
         raise VramError(
-            f"{name}={value} would have no effect: JAX reads it when it sets up its devices, and it has; "
-            "call this before the program's first operation on an array, or set it in the shell"
+            tr(
+                "{}={} would have no effect: JAX reads it when it sets up its devices, and it has; call "
+                "this before the program's first operation on an array, or set it in the shell"
+            ).format(name, value)
         )
     os.environ[name] = value

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from vram._error import VramError
+from vram._texts import tr
 
 Value = Union[int, memoryview]  # a number, or the bytes of a text, a message or packed numbers
 
@@ -32,9 +33,13 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
         elif kind in _FIXED:
             size = _FIXED[kind]
         else:
-            raise VramError(f"not a profile: a field is written in the way {kind}, which no field of one is")
+            raise VramError(
+                tr("not a profile: a field is written in the way {}, which no field of one is").format(kind)
+            )
         if size > len(message) - at:
-            raise VramError(f"not a whole profile: a field has {size} bytes, of which {len(message) - at} are there")
+            raise VramError(
+                tr("not a whole profile: a field has {} bytes, of which {} are there").format(size, len(message) - at)
+            )
         yield key >> 3, message[at : at + size]
         at += size
 
@@ -53,12 +58,12 @@ def numbers(value: Value) -> list[int]:
 def number(value: Value) -> int:
     if isinstance(value, int):
         return value
-    raise VramError(f"not a profile: a number was expected, {len(value)} bytes were found")
+    raise VramError(tr("not a profile: a number was expected, {} bytes were found").format(len(value)))
 
 
 def submessage(value: Value) -> memoryview:
     if isinstance(value, int):
-        raise VramError(f"not a profile: a message or text was expected, the number {value} was found")
+        raise VramError(tr("not a profile: a message or text was expected, the number {} was found").format(value))
     return value
 
 
@@ -74,4 +79,4 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, at + index + 1
-    raise VramError("not a whole profile: it ends, or goes astray, within a number")
+    raise VramError(tr("not a whole profile: it ends, or goes astray, within a number"))

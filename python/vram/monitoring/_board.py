@@ -116,6 +116,7 @@ class Board:
             scope=self._scope.encode(errors="replace"),
             devices=(BoardDevice * len(devices))(*devices),
             device_count=len(devices),
+            device_bytes=ctypes.sizeof(BoardDevice),
         )
         library().vram_board_post(ctypes.byref(figures))
 

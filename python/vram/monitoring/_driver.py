@@ -11,7 +11,7 @@ import os
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from vram._error import VramError
 from vram._library import library
@@ -61,29 +61,6 @@ def _renew_lock() -> None:  # another thread may have held it at the fork
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-class _LoadedLibrary(ctypes.Structure):
-    """Struct ``dl_phdr_info`` of the C library; ``loads`` counts what the process has ever loaded."""
-
-    _fields_ = (
-        ("address", ctypes.c_void_p),
-        ("name", ctypes.c_char_p),
-        ("headers", ctypes.c_void_p),
-        ("header_count", ctypes.c_uint16),
-        ("loads", ctypes.c_ulonglong),
-    )
-
-
-_Visit = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_LoadedLibrary), ctypes.c_size_t, ctypes.c_void_p)
-
-
-def _note(info: Any, _size: int, found: int | None) -> int:
-    ctypes.c_ulonglong.from_address(found or 0).value = info.contents.loads
-    return 1  # the first one suffices
-
-
-_note_loads = _Visit(_note)  # kept, because C code calls it
-
-
 class _Cuda:
     """CUDA's driver library, once the program has loaded it. To search for it takes far longer than a region."""
 
@@ -94,11 +71,11 @@ class _Cuda:
 def _cuda() -> ctypes.CDLL | None:
     """Return CUDA's driver library if the program has loaded it."""
     if _Cuda.library is None:
-        loads = ctypes.c_ulonglong()
-        ctypes.pythonapi.dl_iterate_phdr(_note_loads, ctypes.byref(loads))
-        if loads.value != _Cuda.loads:
-            _Cuda.loads = loads.value
-            with suppress(OSError):
+        with suppress(OSError, VramError):
+            # Python's own call of dl_iterate_phdr would hold a lock of the loader while it waits for the GIL.
+            loads = library().vram_count_loaded_libraries()
+            if loads != _Cuda.loads:
+                _Cuda.loads = loads
                 _Cuda.library = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     return _Cuda.library
 
@@ -125,9 +102,9 @@ def use_of(device: int, pci_id: str | None = None) -> DriverUse:
         if sampler is None or index is None:
             return UNKNOWN_USE
         gpu = read_gpu(sampler, index)
-    except (VramError, OSError):  # no library of vram: the other figures do not need it
+        return DriverUse(_own_bytes(gpu), gpu.used_bytes)
+    except (VramError, OSError):  # no library of vram, or no /proc: the other figures do not need them
         return UNKNOWN_USE
-    return DriverUse(_own_bytes(gpu), gpu.used_bytes)
 
 
 def _pci_id_of(device: int) -> str | None:

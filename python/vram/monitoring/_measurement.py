@@ -55,7 +55,7 @@ class DeviceUse:
         words = [*self._allocator_words(), *self._driver_words()]
         if not words:
             return tr("GPU {}: memory unknown").format(self.device)
-        return tr("GPU {}: {}").format(self.device, ", ".join(words))
+        return tr("GPU {}: {}").format(self.device, tr(", ").join(words))
 
     def _allocator_words(self) -> list[str]:
         if self.allocated_bytes is None:
@@ -125,7 +125,7 @@ class Measurement:
         words += [str(use) for use in self.devices]
         if not self.devices:
             words.append(tr("GPU memory unknown: {}").format(self.unknown_reason))
-        return "; ".join(words)
+        return tr("; ").join(words)
 
 
 def _format_duration(duration_ns: int) -> str:

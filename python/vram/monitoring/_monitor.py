@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Callable, TypeVar, cast, overload
 
 from vram._arguments import require_at_least
+from vram._texts import tr
 from vram.monitoring import _sinks
 from vram.monitoring._region import Region
 
@@ -58,9 +59,13 @@ class Monitor:
     def __call__(self, function: F) -> F:
         """Decorate a function: each call is a region."""
         if inspect.isclass(function):
-            raise TypeError(f"monitor decorates functions, not classes; decorate methods of {function.__qualname__}")
+            raise TypeError(
+                tr("monitor decorates functions, not classes; decorate methods of {}").format(function.__qualname__)
+            )
         if not callable(function):  # for example a classmethod: the decorator belongs below @classmethod
-            raise TypeError(f"monitor decorates a function, not {function!r}; put it next to the function itself")
+            raise TypeError(
+                tr("monitor decorates a function, not {!r}; put it next to the function itself").format(function)
+            )
         name = self._name or str(getattr(function, "__qualname__", type(function).__name__))
         wrap = next(wrap for applies, wrap in _WRAPPERS if applies(function))
         wrapped: Any = functools.wraps(function)(wrap(self, name, function))
@@ -206,5 +211,7 @@ def monitor(
     if what is None or isinstance(what, str):
         return Monitor(what, synchronize, every, reset_peaks, driver)
     if not callable(what):
-        raise TypeError(f'monitor takes a function, or the name of a region, not {what!r}; write vram.monitor("load")')
+        raise TypeError(
+            tr('monitor takes a function, or the name of a region, not {!r}; write vram.monitor("load")').format(what)
+        )
     return Monitor(None, synchronize, every, reset_peaks, driver)(what)

@@ -87,7 +87,7 @@ class Region:
             if framework is not None:
                 step(framework, device)
         except Exception as error:
-            self._failure = self._failure or f"GPU {device} failed: {type(error).__name__}: {error}"
+            self._failure = self._failure or tr("GPU {} failed: {}: {}").format(device, type(error).__name__, error)
 
     def _devices(self) -> list[int]:
         """Return the devices of the beginning, and those that the region was the first to use."""

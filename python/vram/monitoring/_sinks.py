@@ -8,6 +8,7 @@ import sys
 from typing import Any, Callable
 
 from vram._frameworks import COUNTERS
+from vram._texts import tr
 from vram.monitoring._measurement import Measurement
 
 Sink = Callable[[Measurement], object]
@@ -73,7 +74,10 @@ def add_sink(sink: Sink) -> Sink:
     """
     if not callable(sink):
         raise TypeError(
-            f"a sink is called with each measurement, but {sink!r} can't be called; for a SummaryWriter use vram.TensorBoard(writer)"
+            tr(
+                "a sink is called with each measurement, but {!r} can't be called; for a SummaryWriter "
+                "use vram.TensorBoard(writer)"
+            ).format(sink)
         )
     if sink not in _Sinks.all:
         _Sinks.all = (*_Sinks.all, sink)
@@ -91,7 +95,7 @@ def remove_sink(sink: Sink) -> None:
     >>> _ = vram.add_sink(vram.log)
     """
     if sink not in _Sinks.all:
-        raise ValueError(f"{sink!r} was not added as a sink; pass what vram.add_sink() returned")
+        raise ValueError(tr("{!r} was not added as a sink; pass what vram.add_sink() returned").format(sink))
     _Sinks.all = tuple(other for other in _Sinks.all if other != sink)
 
 
@@ -137,8 +141,10 @@ class TensorBoard:
     def __init__(self, writer: Any, prefix: str = "vram") -> None:
         if not hasattr(writer, "add_scalar") and not hasattr(writer, "as_default"):
             raise TypeError(
-                f"expected a SummaryWriter (with add_scalar) or a writer of tf.summary (with as_default), found "
-                f"{type(writer).__name__}; pass torch.utils.tensorboard.SummaryWriter(folder)"
+                tr(
+                    "expected a SummaryWriter (with add_scalar) or a writer of tf.summary (with as_default), "
+                    "found {}; pass torch.utils.tensorboard.SummaryWriter(folder)"
+                ).format(type(writer).__name__)
             )
         self._writer = writer
         self._prefix = prefix

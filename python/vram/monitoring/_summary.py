@@ -9,12 +9,12 @@ from typing import Any
 from vram._frameworks import COUNTERS, used_framework
 from vram._frameworks._torch import TorchFramework
 from vram._sizes import format_size
-from vram._texts import columns_of, tr
+from vram._texts import columns_of, tr, tr_later
 from vram.monitoring import _driver, _peaks
 from vram.monitoring._measurement import fragmentation_of
 
 # The physical pages of expandable segments, of which only whole ones go back to the driver.
-_PAGE_BYTES = {"small": 2 << 20, "large": 20 << 20}
+_PAGE_BYTES = {tr_later("small"): 2 << 20, tr_later("large"): 20 << 20}
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,16 @@ def _stream_lines(streams: tuple[StreamSummary, ...]) -> list[str]:
     if not streams:
         return []
     rows: list[tuple[str, ...]] = [
-        ("stream", "pool", "segments", "reserved", "allocated", "free", "releasable", "largest free")
+        (
+            tr("stream"),
+            tr("pool"),
+            tr("segments"),
+            tr("reserved"),
+            tr("allocated"),
+            tr("free"),
+            tr("releasable"),
+            tr("largest free"),
+        )
     ]
     for each in streams:
         sizes = (
@@ -261,9 +270,16 @@ def _stream_lines(streams: tuple[StreamSummary, ...]) -> list[str]:
             each.largest_free_bytes,
         )
         name = str(each.stream) if each.stream < 1 << 16 else f"{each.stream:#x}"  # a handle
-        rows.append((name, each.pool, f"{each.segments:,}", *map(format_size, sizes)))
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  " + "  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
-        for row in rows
-    ]
+        rows.append((name, _pool_text(each.pool), f"{each.segments:,}", *map(format_size, sizes)))
+    widths = [max(map(columns_of, column)) for column in zip(*rows)]
+    return ["  " + "  ".join(_cell(text, widths[i], is_left=i < 2) for i, text in enumerate(row)) for row in rows]
+
+
+def _pool_text(pool: str) -> str:
+    kind = pool.removeprefix("private ")
+    return tr(kind) if kind == pool else tr("private {}").format(tr(kind))
+
+
+def _cell(text: str, width: int, *, is_left: bool) -> str:
+    space = " " * (width - columns_of(text))
+    return text + space if is_left else space + text

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.monitoring import Measurement, Region
 from vram.notebook._options import CellOptions
 from vram.recording import Recording, record
@@ -34,7 +35,7 @@ class MeasuredCell:
         try:
             recording.stop()
             if not self._options.is_quiet:
-                print(f"recorded {recording.events:,} events: vram report {recording.path}")
+                print(tr("recorded {:,} events: vram report {}").format(recording.events, recording.path))
             if self._options.shows_report:
                 _display(recording.report())
         except (VramError, OSError) as failure:  # must not hide the cell's own error

@@ -14,6 +14,7 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import cell_magic
 
+from vram._texts import tr
 from vram.monitoring import summary
 from vram.notebook._cell import MeasuredCell
 from vram.notebook._options import CellOptions, parse_cell_options
@@ -74,7 +75,7 @@ class Extension:
 
     def _turn_status(self, word: str | None) -> None:
         if word not in ("on", "off"):
-            raise UsageError("%vram status: expected on or off")
+            raise UsageError(tr("%vram status: expected on or off"))
         if word == "on" and self._status is None:
             self._status = StatusLine()
         elif word == "off" and self._status is not None:

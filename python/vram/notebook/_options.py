@@ -9,6 +9,8 @@ from typing import NoReturn
 
 from IPython.core.error import UsageError
 
+from vram._texts import tr
+
 
 @dataclass(frozen=True)
 class CellOptions:
@@ -23,7 +25,7 @@ class CellOptions:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"%%vram: {message}; %%vram? lists the options")
+        raise UsageError(tr("%%vram: {}; %%vram? lists the options").format(message))
 
 
 _parser = _Parser(prog="%%vram", add_help=False, allow_abbrev=False)
@@ -46,5 +48,5 @@ def parse_cell_options(line: str) -> CellOptions:
         raise UsageError(f"%%vram: {error}") from error
     options = CellOptions(**vars(_parser.parse_args(words)))
     if options.record is None and (options.stacks or options.shows_report):
-        raise UsageError("%%vram: --stacks and --show need a recording: add --record FILE")
+        raise UsageError(tr("%%vram: --stacks and --show need a recording: add --record FILE"))
     return options

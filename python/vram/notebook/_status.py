@@ -6,6 +6,7 @@ from typing import Any
 
 from IPython.display import display
 
+from vram._texts import tr
 from vram.monitoring import Region
 from vram.notebook._cell import begin_region
 
@@ -15,7 +16,7 @@ class StatusLine:
 
     def __init__(self) -> None:
         self._region: Region | None = None
-        self._handle: Any = display(self._bundle("vram: the next cells are shown here"), raw=True, display_id=True)
+        self._handle: Any = display(self._bundle(tr("vram: the next cells are shown here")), raw=True, display_id=True)
 
     def begin_cell(self, name: str) -> None:
         """Begin to measure a cell."""
@@ -30,7 +31,7 @@ class StatusLine:
     def close(self) -> None:
         """Show nothing from now on."""
         self._region = None
-        self._show("vram: status off")
+        self._show(tr("vram: status off"))
 
     def _show(self, text: str) -> None:
         self._handle.update(self._bundle(text), raw=True)

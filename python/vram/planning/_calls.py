@@ -21,6 +21,7 @@ from torch.utils import checkpoint as torch_checkpoint
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from vram._error import VramError
+from vram._texts import tr
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,10 @@ class Kept:
     def __init__(self, value: Any, block: Block) -> None:
         if isinstance(value, torch.Generator):
             raise VramError(
-                f"{block.kind} takes a torch.Generator, and running it again would draw other numbers; keep this block out of checkpointing, "
-                "or draw its numbers before the block"
+                tr(
+                    "{} takes a torch.Generator, and running it again would draw other numbers; keep this "
+                    "block out of checkpointing, or draw its numbers before the block"
+                ).format(block.kind)
             )
         # Without its graph, which would keep the region that it comes from, and so itself.
         is_part = isinstance(value, torch.Tensor) and not value.is_leaf
@@ -91,8 +94,10 @@ class Kept:
     def refuse_changes(self) -> None:
         if _state(self._value) != self._state:
             raise VramError(
-                f"an argument of {self._block_kind} is changed in place, which changes the {self._kind} that running the block again needs; keep "
-                "this block out of checkpointing, or give it a copy"
+                tr(
+                    "an argument of {} is changed in place, which changes the {} that running the block "
+                    "again needs; keep this block out of checkpointing, or give it a copy"
+                ).format(self._block_kind, self._kind)
             )
 
 
@@ -133,7 +138,7 @@ class Call:
                     norm._buffers.update(buffers)
 
     def repeat(self, inputs: Sequence[Any], previous: Sequence[Any]) -> Any:
-        self.block.refuse_changes(self._versions, self._training, "before the backward pass")
+        self.block.refuse_changes(self._versions, self._training, tr("before the backward pass"))
         args, kwargs = tree_unflatten([resolve(each, inputs, previous) for each in self._references], self._spec)
         cpu, devices, states = self._random
         on_gpu, on_cpu = self._autocast
@@ -207,8 +212,11 @@ class Block:
             is_swapped = self._is_sharded and now[0] != was[0] and key[0].startswith("parameter")
             if now != was and not is_swapped:
                 raise VramError(
-                    f"the {key[0]} of a {self.kind} is changed in place {when}, or replaced (as torch.func.functional_call() does), so that "
-                    "running this block again gives other values; change it after the backward pass, or keep this block out of checkpointing"
+                    tr(
+                        "the {} of a {} is changed in place {}, or replaced (as torch.func.functional_call() "
+                        "does), so that running this block again gives other values; change it after the "
+                        "backward pass, or keep this block out of checkpointing"
+                    ).format(key[0], self.kind, when)
                 )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vram._error import VramError
 from vram._installed import program
+from vram._texts import tr
 from vram.planning._region import CheckpointRegion
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def solve(document: dict[str, Any], budget_bytes: int, *, is_single: bool) -> So
         smallest = re.search(r"smallest budget for this chain is .*?\((\d+) bytes\)", done.stderr.replace("\n", " "))
         raise TooSmall(int(smallest[1]) if smallest else None)
     if done.returncode != 0:
-        raise VramError(f"vram plan failed: {done.stderr.strip() or done.returncode}")
+        raise VramError(tr("vram plan failed: {}").format(done.stderr.strip() or done.returncode))
     plan = json.loads(done.stdout)
     step_ns = sum(o["forward_ns"] + o["backward_ns"] for o in (stage["options"][0] for stage in document["stages"]))
     if plan["time_ns"] > _forbidden_ns(step_ns) // 2 or plan["regions"] is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vram._error import VramError
 from vram._sizes import parse_limit
+from vram._texts import tr
 from vram.planning._plan import plan_checkpoints
 from vram.planning._question import question_of
 from vram.planning._region import CheckpointRegion
@@ -80,7 +81,7 @@ def checkpoint(
     from vram.planning._model import unwrapped
 
     if (plan is None) == (budget is None) or (plan is not None and (sample is not None or options)):
-        raise ValueError("expected either sample and budget with their options, or plan alone")
+        raise ValueError(tr("expected either sample and budget with their options, or plan alone"))
     inner = unwrapped(model)
     compiler = None
     if plan is None:
@@ -92,7 +93,10 @@ def checkpoint(
     _check(plan, inner)
     if is_sharded(inner) and any(region.first != region.last for region in plan.regions):
         raise VramError(
-            "the plan has regions of several blocks, and FSDP2 gathers parameters block by block; plan with single_blocks=True"
+            tr(
+                "the plan has regions of several blocks, and FSDP2 gathers parameters block by block; "
+                "plan with single_blocks=True"
+            )
         )
     return Checkpointed(inner, plan, compiler)
 
@@ -111,16 +115,18 @@ def _compiled(model: Any, sample: Any, budget: int | str, **options: Any) -> tup
 def _check(plan: Any, model: Any) -> None:
     """Raise TypeError or ValueError: the plan is none, was made for another model, or was changed by hand."""
     if not isinstance(plan, CheckpointPlan):
-        raise TypeError(f"expected plan to be a CheckpointPlan of vram.plan_checkpoints(), got {type(plan).__name__}")
+        raise TypeError(
+            tr("expected plan to be a CheckpointPlan of vram.plan_checkpoints(), got {}").format(type(plan).__name__)
+        )
     modules = dict(model.named_modules(remove_duplicate=False))
     missing = [name for name in plan.names if name not in modules]
     if missing:
-        raise ValueError(f"the plan is for another model: {type(model).__name__} has no {missing[0]}")
+        raise ValueError(tr("the plan is for another model: {} has no {}").format(type(model).__name__, missing[0]))
     blocks = [modules[name] for name in plan.names]
     inside = {id(part) for block in blocks for part in block.modules() if part is not block}
     if len(set(map(id, blocks))) < len(blocks) or not inside.isdisjoint(map(id, blocks)):
         raise ValueError(
-            "expected the blocks of the plan to be different modules, none inside of another; plan this model again"
+            tr("expected the blocks of the plan to be different modules, none inside of another; plan this model again")
         )
     _check_regions(plan.regions, CheckpointRegion(0, len(blocks) - 1), is_outermost=True)
 
@@ -131,8 +137,10 @@ def _check_regions(regions: Iterable[CheckpointRegion], around: CheckpointRegion
         is_single = region.first == region.last and not region.parts and is_outermost
         if not begin <= region.first <= region.last <= around.last or (region.keeps_products and not is_single):
             raise ValueError(
-                f"expected regions in their order within blocks {around.first} to {around.last}, and only single blocks outside of regions to "
-                f"keep products; got {region}"
+                tr(
+                    "expected regions in their order within blocks {} to {}, and only single blocks outside "
+                    "of regions to keep products; got {}"
+                ).format(around.first, around.last, region)
             )
         _check_regions(region.parts, region, is_outermost=False)
         begin = region.last + 1

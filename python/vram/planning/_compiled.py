@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.planning._calls import restore_forward
 from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
@@ -64,8 +65,10 @@ class Compiler:
         """
         if "forward" in module.__dict__:
             raise VramError(
-                f"the forward of a {type(module).__name__} is replaced (block.forward = …), by torch.compile or another library; compile=True "
-                "compiles the forward of its class: give it the model before that"
+                tr(
+                    "the forward of a {} is replaced (block.forward = …), by torch.compile or another "
+                    "library; compile=True compiles the forward of its class: give it the model before that"
+                ).format(type(module).__name__)
             )
         key = (*kind_of(module), budget)
         if key not in self._made:

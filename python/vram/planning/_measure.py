@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from vram._error import VramError
+from vram._texts import tr, tr_later
 from vram.planning._calls import tensors_in
 
 Clock = Callable[[], int]
@@ -66,6 +67,13 @@ class GpuMemory:
             torch.cuda.reset_peak_memory_stats()
 
 
+_WRONG_ORDER = tr_later(
+    "block {} was called when block {} was expected; a plan needs blocks that the model calls once each, in their "
+    "order: state them with blocks=[…]"
+)
+_NOT_ALL = tr_later("the model called {} of {} blocks; state those that it calls with blocks=[…]")
+
+
 # size: its hooks share what the step has seen
 def watched_step(
     blocks: list[Any], run: Callable[[], Any], clock: Clock, memory: Any = None, method: str = "forward"
@@ -106,10 +114,7 @@ def watched_step(
 
     def call(number: int, forward: Any, *args: Any, **kwargs: Any) -> Any:
         if number != expected[0]:
-            raise VramError(
-                f"block {number} was called when block {expected[0]} was expected; a plan needs blocks that the model calls once each, in "
-                "their order: state them with blocks=[…]"
-            )
+            raise VramError(tr(_WRONG_ORDER).format(number, expected[0]))
         expected[0] += 1
         given = tensors_in((args, kwargs))
         if number == 0:
@@ -142,9 +147,7 @@ def watched_step(
             else:
                 setattr(block, method, forward)
     if expected[0] < len(blocks):
-        raise VramError(
-            f"the model called {expected[0]} of {len(blocks)} blocks; state those that it calls with blocks=[…]"
-        )
+        raise VramError(tr(_NOT_ALL).format(expected[0], len(blocks)))
     return step
 
 

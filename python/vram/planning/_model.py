@@ -13,6 +13,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.utils._pytree import tree_leaves, tree_map
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.planning._regions import Regions
 from vram.watching._names import named_modules
 
@@ -25,27 +26,38 @@ def unwrapped(model: Any) -> Any:
         VramError: It is compiled, already has regions, is wrapped in something else, or has parameters without a shape.
     """
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"expected model to be a torch.nn.Module, got {type(model).__name__}")
+        raise TypeError(tr("expected model to be a torch.nn.Module, got {}").format(type(model).__name__))
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module
     if any("_vram_regions" in module.__dict__ or _is_block(module) for module in model.modules()):
-        raise VramError("the model is checkpointed already; call remove() on what vram.checkpoint() returned first")
+        raise VramError(tr("the model is checkpointed already; call remove() on what vram.checkpoint() returned first"))
     for name, module in model.named_modules():
         if _is_compiled(module):
             raise VramError(
-                f"{name or 'the model'} is compiled, and no dry run can follow compiled code, which decides itself what to keep: plan the model "
-                "before it is compiled; with compile=True, vram compiles it, measures it on the GPU, and chooses the fastest within the budget"
+                tr(
+                    "{} is compiled, and no dry run can follow compiled code, which decides itself what to "
+                    "keep: plan the model before it is compiled; with compile=True, vram compiles it, "
+                    "measures it on the GPU, and chooses the fastest within the budget"
+                ).format(name or "the model")
             )
         if isinstance(module, torch.jit.ScriptModule):
             raise VramError(
-                f"{name or 'the model'} is TorchScript, whose forward cannot be replaced; plan the model before torch.jit.script() or trace()"
+                tr(
+                    "{} is TorchScript, whose forward cannot be replaced; plan the model before "
+                    "torch.jit.script() or trace()"
+                ).format(name or "the model")
             )
         if isinstance(module, torch.nn.DataParallel):
             raise VramError(
-                "torch.nn.DataParallel copies the model in each step, without its regions; use torch.nn.parallel.DistributedDataParallel"
+                tr(
+                    "torch.nn.DataParallel copies the model in each step, without its regions; use "
+                    "torch.nn.parallel.DistributedDataParallel"
+                )
             )
     if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
-        raise VramError(f"{type(model).__name__} has lazy modules without shapes; call it once with a sample first")
+        raise VramError(
+            tr("{} has lazy modules without shapes; call it once with a sample first").format(type(model).__name__)
+        )
     return model
 
 
@@ -76,11 +88,14 @@ def blocks_of(model: Any) -> list[tuple[str, Any]]:
                 best = parts
     if not best:
         raise VramError(
-            f"{type(model).__name__} has no list of at least two blocks of one class (torch.nn.ModuleList or torch.nn.Sequential), between "
-            "which vram can choose; name the modules that run one after the other: blocks=[model.stem, model.layer1, …]"
+            tr(
+                "{} has no list of at least two blocks of one class (torch.nn.ModuleList or "
+                "torch.nn.Sequential), between which vram can choose; name the modules that run one "
+                "after the other: blocks=[model.stem, model.layer1, …]"
+            ).format(type(model).__name__)
         )
     if len({id(part) for _, part in best}) < len(best):
-        raise VramError("the list of blocks contains a block twice; state blocks=[…], each module once")
+        raise VramError(tr("the list of blocks contains a block twice; state blocks=[…], each module once"))
     return best
 
 
@@ -93,15 +108,17 @@ def named_blocks(model: Any, blocks: Any) -> list[tuple[str, Any]]:
     for block in chosen:
         if id(block) not in names:
             raise ValueError(
-                f"expected blocks to be modules of the model, got {type(block).__name__} that is none of it"
+                tr("expected blocks to be modules of the model, got {} that is none of it").format(type(block).__name__)
             )
     if len({id(block) for block in chosen}) < len(chosen) or not chosen:
-        raise ValueError(f"expected blocks to be at least one module, each once, got {len(chosen)}")
+        raise ValueError(tr("expected blocks to be at least one module, each once, got {}").format(len(chosen)))
     for block in chosen:
         for part in block.modules():
             if part is not block and any(part is other for other in chosen):
                 raise ValueError(
-                    f"expected blocks to follow each other, but {names[id(part)]} is inside of {names[id(block)]}"
+                    tr("expected blocks to follow each other, but {} is inside of {}").format(
+                        names[id(part)], names[id(block)]
+                    )
                 )
     return [(names[id(block)], block) for block in chosen]
 
@@ -110,7 +127,7 @@ def device_of(model: Any) -> torch.device:
     """Return where the model is."""
     for tensor in (*model.parameters(), *model.buffers()):
         return torch.device(tensor.device)
-    raise VramError(f"{type(model).__name__} has no parameters")
+    raise VramError(tr("{} has no parameters").format(type(model).__name__))
 
 
 def called(model: Any, sample: Any) -> Any:
@@ -125,8 +142,10 @@ def check_sample(sample: Any) -> None:
     is_known = isinstance(sample, (torch.Tensor, list, tuple, Mapping))
     if not is_known or not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(_plain(sample))):
         raise TypeError(
-            f"expected sample to be what the model is called with, a tensor, a tuple of arguments or a dict of named arguments, with at "
-            f"least one tensor, got {type(sample).__name__}"
+            tr(
+                "expected sample to be what the model is called with, a tensor, a tuple of arguments or "
+                "a dict of named arguments, with at least one tensor, got {}"
+            ).format(type(sample).__name__)
         )
 
 
@@ -170,5 +189,7 @@ def fake_copy(model: Any, optimizer: Any) -> tuple[Any, Any]:
     try:
         copied = copy.deepcopy((model, optimizer), memo)
     except Exception as error:
-        raise VramError(f"planning needs a copy of the model, and copy.deepcopy(model) failed: {error}") from error
+        raise VramError(
+            tr("planning needs a copy of the model, and copy.deepcopy(model) failed: {}").format(error)
+        ) from error
     return copied

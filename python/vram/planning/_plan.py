@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vram._arguments import require_one_of
 from vram._error import VramError
 from vram._sizes import format_size, parse_limit
+from vram._texts import tr
 from vram.planning import _chain
 from vram.planning._question import Question, autocast_of, gpu_here, outside_autocast, question_of
 from vram.planning._region import CheckpointRegion
@@ -203,12 +204,17 @@ def _planned(
                 break
             wanted -= max(peak - budget_bytes, budget_bytes >> 12)
     if best is None:
-        raise VramError(
-            f"no choice of blocks to run again lets the step run in {format_size(budget_bytes)} ({budget_bytes} bytes): "
-            f"it needs about {format_size(min(smallest))} ({min(smallest)} bytes), and {format_size(full_peak)} without recomputation; use a "
-            "larger budget, or a smaller batch"
-        )
+        raise _too_small(budget_bytes, min(smallest), full_peak)
     return best
+
+
+def _too_small(budget_bytes: int, smallest_bytes: int, full_peak_bytes: int) -> VramError:
+    text = tr(
+        "no choice of blocks to run again lets the step run in {} ({} bytes): it needs about {} ({} bytes), and {} "
+        "without recomputation; use a larger budget, or a smaller batch"
+    )
+    budget, smallest = format_size(budget_bytes), format_size(smallest_bytes)
+    return VramError(text.format(budget, budget_bytes, smallest, smallest_bytes, format_size(full_peak_bytes)))
 
 
 def _timed(step: Step, measured: tuple[Step, Step, Step | None] | None, kind: int) -> Step:

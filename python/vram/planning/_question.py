@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,9 @@ def loss_of(output: Any) -> Any:
         return found
     wanted = [t for t in tensors_in(output) if t.requires_grad and t.is_floating_point()]
     if not wanted:
-        raise VramError("no result of the model requires a gradient; state loss=, a function of what the model returns")
+        raise VramError(
+            tr("no result of the model requires a gradient; state loss=, a function of what the model returns")
+        )
     return sum(t.sum() for t in wanted)
 
 

@@ -30,6 +30,7 @@ from torch.utils import checkpoint as torch_checkpoint
 from torch.utils._pytree import tree_flatten
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.planning._calls import (
     Block,
     Call,
@@ -139,8 +140,11 @@ class _Open:
     def _refuse_too_early(self) -> None:
         if not self._has_ended:
             raise VramError(
-                "gradients are computed (torch.autograd.grad, backward) while the blocks are still in their forward pass, which cannot run again "
-                "before it has ended; keep the blocks that do so, or between which it happens, out of checkpointing"
+                tr(
+                    "gradients are computed (torch.autograd.grad, backward) while the blocks are still in "
+                    "their forward pass, which cannot run again before it has ended; keep the blocks that do "
+                    "so, or between which it happens, out of checkpointing"
+                )
             )
 
     def repeat(self, *inputs: Any) -> Any:
@@ -179,8 +183,11 @@ class _Pass:
         """
         if self.between is not None and not _is_innermost(self.between):
             raise VramError(
-                "the model begins or ends hooks of saved tensors between the blocks of a region (torch.utils.checkpoint around a block, "
-                "save_on_cpu, saved_tensors_hooks), which regions of several blocks do not allow; plan with single_blocks=True"
+                tr(
+                    "the model begins or ends hooks of saved tensors between the blocks of a region "
+                    "(torch.utils.checkpoint around a block, save_on_cpu, saved_tensors_hooks), which "
+                    "regions of several blocks do not allow; plan with single_blocks=True"
+                )
             )
         self.resume()
         while self.open and (number is None or not self.open[-1].region.has(number)):

@@ -16,6 +16,7 @@ import torch
 
 from vram._error import VramError
 from vram._sizes import format_size
+from vram._texts import tr
 from vram.dry import DryRun, dry_run
 from vram.dry._values import DryRunError
 from vram.keras import RematPlan, _built, _LayerNames
@@ -41,8 +42,11 @@ def find_plan(
 
     if keras.backend.backend() != "torch":
         raise VramError(
-            f"Keras runs on {keras.backend.backend()}, whose compiler decides itself what to keep, and a dry run follows PyTorch only: set "
-            "KERAS_BACKEND=torch before keras is imported, or choose layers by measurement with keras.RematScope"
+            tr(
+                "Keras runs on {}, whose compiler decides itself what to keep, and a dry run follows "
+                "PyTorch only: set KERAS_BACKEND=torch before keras is imported, or choose layers by "
+                "measurement with keras.RematScope"
+            ).format(keras.backend.backend())
         )
     state = random.getstate()
     try:
@@ -133,9 +137,11 @@ class _Search:
             return self._plan(budget_bytes, every_peak, full_peak, time_ns, full_ns, every)
         least = min([every_peak, *self._peaks_below(full_peak, document)])
         raise VramError(
-            f"no choice of layers to run again lets the step run in {format_size(budget_bytes)} ({budget_bytes} bytes): it needs about "
-            f"{format_size(least)} ({least} bytes), and {format_size(full_peak)} without recomputation; use a larger budget, a smaller batch, or "
-            "layers that contain more of the model"
+            tr(
+                "no choice of layers to run again lets the step run in {} ({} bytes): it needs about {} "
+                "({} bytes), and {} without recomputation; use a larger budget, a smaller batch, or "
+                "layers that contain more of the model"
+            ).format(format_size(budget_bytes), budget_bytes, format_size(least), least, format_size(full_peak))
         )
 
     def _peaks_below(self, full_peak: int, document: dict[str, Any]) -> Iterator[int]:

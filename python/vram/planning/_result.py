@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vram._sizes import format_size
+from vram._texts import tr
 from vram.planning._region import CheckpointRegion
 
 
@@ -24,7 +25,7 @@ class CheckpointTrial:
 
     def __str__(self) -> str:
         if self.peak_bytes is None or self.step_ns is None:
-            return f"{self.way}: did not run"
+            return tr("{}: did not run").format(self.way)
         return f"{self.way}: {format_size(self.peak_bytes)}, {self.step_ns / 1e6:.1f} ms"
 
 
@@ -68,31 +69,46 @@ class CheckpointPlan:
 
     def __str__(self) -> str:
         lines = [
-            f"peak {format_size(self.peak_bytes)} of a budget of {format_size(self.budget_bytes)}; {format_size(self.full_peak_bytes)} "
-            f"without recomputation; a step takes {100 * self.added_share:+.1f} % of the {'measured' if self.compiled else 'estimated'} time"
+            tr("peak {} of a budget of {}; {} without recomputation; a step takes {:+.1f} % of the {} time").format(
+                format_size(self.peak_bytes),
+                format_size(self.budget_bytes),
+                format_size(self.full_peak_bytes),
+                100 * self.added_share,
+                tr("measured") if self.compiled else tr("estimated"),
+            )
         ]
         lines.extend(self._describe_compiled())
         if not self.regions and not self.compiled:
-            lines.append("  everything is kept")
+            lines.append(tr("  everything is kept"))
         lines.extend(self._describe(self.regions, "  "))
         if self.tried:
-            lines.append("measured:")
+            lines.append(tr("measured:"))
         lines.extend(f"  {each}" for each in self.tried)
         return "\n".join(lines)
 
     def _describe_compiled(self) -> Iterator[str]:
         if self.compiled == "model":
-            yield f"  the model is compiled with activation_memory_budget {self.activation_budgets[0]:g}"
+            yield tr("  the model is compiled with activation_memory_budget {:g}").format(self.activation_budgets[0])
         elif self.compiled == "blocks":
             for first, last in _runs(self.activation_budgets):
-                names = self.names[first] if first == last else f"{self.names[first]} to {self.names[last]}"
-                yield f"  {names}: compiled with activation_memory_budget {self.activation_budgets[first]:g}"
+                names = (
+                    self.names[first] if first == last else tr("{} to {}").format(self.names[first], self.names[last])
+                )
+                yield tr("  {}: compiled with activation_memory_budget {:g}").format(
+                    names, self.activation_budgets[first]
+                )
 
     def _describe(self, regions: Iterable[CheckpointRegion], indent: str) -> Iterator[str]:
         for region in regions:
-            last = "" if region.first == region.last else f" to {self.names[region.last]}"
-            what = "again, except matrix products, convolutions and attention" if region.keeps_products else "again"
-            yield f"{indent}{self.names[region.first]}{last}: {what}"
+            names = self.names[region.first]
+            if region.first != region.last:
+                names = tr("{} to {}").format(names, self.names[region.last])
+            what = (
+                tr("again, except matrix products, convolutions and attention")
+                if region.keeps_products
+                else tr("again")
+            )
+            yield indent + tr("{}: {}").format(names, what)
             yield from self._describe(region.parts, indent + "  ")
 
 

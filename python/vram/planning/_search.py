@@ -14,6 +14,7 @@ import torch
 
 from vram._error import VramError
 from vram._sizes import format_size
+from vram._texts import tr
 from vram.dry import dry_run
 from vram.planning import _chain
 from vram.planning._chain import Costs
@@ -40,9 +41,9 @@ class _Choice:
 
     def __str__(self) -> str:
         if self.compiled == "model":
-            return f"model compiled with activation_memory_budget {self.budgets[0]:g}"
+            return tr("model compiled with activation_memory_budget {:g}").format(self.budgets[0])
         counts = [f"{self.budgets.count(each)} with {each:g}" for each in dict.fromkeys(self.budgets)]
-        regions = f", {len(self.regions)} regions run again" if self.regions else ""
+        regions = tr(", {} regions run again").format(len(self.regions)) if self.regions else ""
         return f"blocks compiled, {', '.join(counts)}{regions}"
 
 
@@ -74,8 +75,11 @@ class CompiledSearch:
     ) -> None:
         if memory is None and device.type != "cuda":
             raise VramError(
-                f"compile=True measures the compiled model where it runs, and this one is on {device}, where PyTorch doesn't count memory; move "
-                "the model and its sample to a GPU, or plan without compile"
+                tr(
+                    "compile=True measures the compiled model where it runs, and this one is on {}, where "
+                    "PyTorch doesn't count memory; move the model and its sample to a GPU, or plan without "
+                    "compile"
+                ).format(device)
             )
         self._question, self._device, self._compiler = question, device, compiler or Compiler()
         self._memory = memory or GpuMemory()
@@ -137,7 +141,7 @@ class CompiledSearch:
         least = or_none(lambda: self._watch([0.0] * count), self._question.model)
         if least is None:
             raise VramError(
-                "the GPU ran out of memory even with blocks that keep nothing but their input; use a smaller batch"
+                tr("the GPU ran out of memory even with blocks that keep nothing but their input; use a smaller batch")
             )
         ways = {}
         for budget in _BUDGETS:
@@ -228,10 +232,14 @@ class CompiledSearch:
         fitting = {choice: each for choice, each in run.items() if self._fits(choice, budget_bytes)}
         if not fitting:
             least = min((each.peak_bytes for each in run.values()), default=0)
-            what = f"it needs {format_size(least)} ({least} bytes)" if least else "it runs out of memory"
+            what = (
+                tr("it needs {} ({} bytes)").format(format_size(least), least) if least else tr("it runs out of memory")
+            )
             raise VramError(
-                f"no compiled form of the model was measured within {format_size(budget_bytes)} ({budget_bytes} bytes): {what}; use a larger "
-                "budget, or a smaller batch"
+                tr(
+                    "no compiled form of the model was measured within {} ({} bytes): {}; use a larger "
+                    "budget, or a smaller batch"
+                ).format(format_size(budget_bytes), budget_bytes, what)
             )
         best = min(fitting, key=lambda choice: fitting[choice].step_ns)
         full_peak, full_ns = self._full()

@@ -57,13 +57,7 @@ def start() -> None:
     with _State.lock:
         if _State.registered is not None:
             return
-        present = set(torch._C._dispatch_get_all_op_names())
-        _State.registered = torch.library.Library("c10d", "IMPL")
-        after = torch._C._dispatch_keyset_full_after(getattr(torch._C.DispatchKey, _KEY))
-        for operator, name in _NAMES.items():
-            if f"c10d::{operator}" in present:
-                function = _marked(getattr(torch.ops.c10d, operator).default, after, name.encode(), torch)
-                _State.registered.impl(operator, function, _KEY, with_keyset=True)
+        _State.registered = _register(torch)
 
 
 def stop() -> None:
@@ -72,6 +66,19 @@ def stop() -> None:
         if _State.registered is not None:
             _State.registered._destroy()
             _State.registered = None
+
+
+def _register(torch: Any) -> Any:
+    """Return the torch.library.Library with vram's functions. An operator where the program has a function of its own keeps that."""
+    present = set(torch._C._dispatch_get_all_op_names())
+    after = torch._C._dispatch_keyset_full_after(getattr(torch._C.DispatchKey, _KEY))
+    registered = torch.library.Library("c10d", "IMPL")
+    for operator, name in _NAMES.items():
+        qualified = f"c10d::{operator}"
+        if qualified in present and not torch._C._dispatch_has_kernel_for_dispatch_key(qualified, _KEY):
+            function = _marked(getattr(torch.ops.c10d, operator).default, after, name.encode(), torch)
+            registered.impl(operator, function, _KEY, with_keyset=True)
+    return registered
 
 
 def _marked(operator: Any, after: Any, name: bytes, torch: Any) -> Callable[..., Any]:
@@ -87,7 +94,7 @@ def _marked(operator: Any, after: Any, name: bytes, torch: Any) -> Callable[...,
             result = operator.redispatch(keyset & after, *args, **kwargs)
         if is_measured:
             _nccl.record(group.decode(), process_group, device)
-        size = max(sum(tensor.nbytes for tensor in _tensors([arg], tensor_type)) for arg in args)
+        size = max(sum(_bytes_of(tensor) for tensor in _tensors([arg], tensor_type)) for arg in args)
         mark = sized(
             Mark,
             kind=MARK_COLLECTIVE,
@@ -109,6 +116,16 @@ def _tensors(values: Any, tensor_type: type) -> Iterator[Any]:
             yield value
         elif isinstance(value, (list, tuple)):
             yield from _tensors(value, tensor_type)
+
+
+def _bytes_of(tensor: Any) -> int:
+    """Return what the tensor has in memory; 0 if its kind does not tell. A sparse tensor has indices and values."""
+    try:
+        if tensor.is_sparse:
+            return int(tensor._indices().nbytes + tensor._values().nbytes)
+        return int(tensor.nbytes)
+    except (RuntimeError, NotImplementedError):
+        return 0
 
 
 class _Groups:

@@ -19,6 +19,7 @@ from vram._error import VramError
 from vram._library import last_error, library, sized
 from vram._prototypes import OK, FlightOptions
 from vram._sizes import parse_limit
+from vram._texts import tr
 from vram.recording import _taps
 from vram.recording._beginning import STACKS, begin
 
@@ -28,6 +29,7 @@ NEVER = 2**64 - 1
 class _State:
     lock = threading.RLock()
     running: FlightRecorder | None = None
+    is_resting = False  # vram.record() records, with the same taps
     lacks_taps = False  # started before the framework was imported
 
 
@@ -55,7 +57,7 @@ class FlightRecorder:
         """
         path = ctypes.create_string_buffer(4096)
         if _State.running is not self or library().vram_flight_dump(path, len(path)) != OK:
-            raise VramError(last_error() if _State.running is self else "the flight recorder was stopped")
+            raise VramError(last_error() if _State.running is self else tr("the flight recorder was stopped"))
         return Path(os.fsdecode(path.value))
 
     def stop(self) -> None:
@@ -69,6 +71,9 @@ class FlightRecorder:
                 return
             _State.running = None
             atexit.unregister(_stop_quietly)
+            if _State.is_resting:
+                _State.is_resting = False
+                return
             self._end()
 
     def _begin(self) -> None:
@@ -83,7 +88,7 @@ class FlightRecorder:
     def _end(self) -> None:
         _taps.stop()
         if library().vram_flight_stop() != OK:
-            raise VramError(f"the flight recorder has stopped early: {last_error()}")
+            raise VramError(tr("the flight recorder has stopped early: {}").format(last_error()))
 
     def __enter__(self) -> FlightRecorder:
         return self
@@ -132,8 +137,8 @@ def flight_recorder(
         on_signal: A signal that requests a file, such as ``signal.SIGUSR2``.
 
     Raises:
-        VramError: A recording or another flight recorder is running, the folder cannot be written, or PyTorch's allocator
-            cannot be recorded.
+        VramError: A recording or another flight recorder is running, the folder cannot be written, PyTorch's allocator
+            cannot be recorded, or a program cannot handle the signal.
         ValueError: `stacks`, `steps`, `minutes`, `max_files`, `max_bytes`, `growth` or `fragmentation` is invalid.
 
     >>> import vram, tempfile
@@ -147,9 +152,9 @@ def flight_recorder(
     require_one_of(STACKS, stacks=stacks)
     for name, value in (("steps", steps), ("minutes", minutes), ("max_files", max_files)):
         if not 0 < value < math.inf:
-            raise ValueError(f"{name} must be above 0 and finite, not {value!r}")
+            raise ValueError(tr("{} must be above 0 and finite, not {!r}").format(name, value))
     if minutes * 60e9 >= 2**63:
-        raise ValueError(f"minutes must be less than 153,722,867 (292 years), not {minutes!r}")
+        raise ValueError(tr("minutes must be less than 153,722,867 (292 years), not {!r}").format(minutes))
     options = sized(
         FlightOptions,
         stacks=STACKS[stacks],
@@ -165,7 +170,9 @@ def flight_recorder(
     recorder = FlightRecorder(Path(folder).absolute(), options)
     with _State.lock:
         if _State.running is not None:
-            raise VramError(f"a flight recorder is running already, with {_State.running.folder}; stop that first")
+            raise VramError(
+                tr("a flight recorder is running already, with {}; stop that first").format(_State.running.folder)
+            )
         recorder._begin()
         _State.running = recorder
     atexit.register(_stop_quietly, recorder)
@@ -183,6 +190,7 @@ def rest() -> FlightRecorder | None:
         if _State.running is not None:
             with contextlib.suppress(VramError):  # it had stopped early
                 _State.running._end()
+            _State.is_resting = True
         return _State.running
 
 
@@ -190,12 +198,30 @@ def wake(resting: FlightRecorder | None) -> None:
     """Continue after a recording, from the memory that is there now."""
     with _State.lock:
         if resting is not None and _State.running is resting:
+            _State.is_resting = False
             with contextlib.suppress(VramError):  # dump() will say so
                 resting._begin()
 
 
+def _forget() -> None:
+    """A child made by fork has no flight recorder; another thread may have held the lock."""
+    _State.lock = threading.RLock()
+    _State.running, _State.is_resting, _State.lacks_taps = None, False, False
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def attach_once_imported() -> None:
+    """Call attach() unless PyTorch is being imported by another thread. Called by vram.step()."""
+    if _State.lacks_taps:
+        specification = getattr(sys.modules.get("torch"), "__spec__", None)
+        if not getattr(specification, "_initializing", False):
+            attach()
+
+
 def attach() -> None:
-    """Start what had to wait for an import of PyTorch. Called by vram.step(), and by ``vram run``."""
+    """Start what had to wait for an import of PyTorch. Called by ``vram run`` at the end of the import."""
     if _State.lacks_taps and "torch" in sys.modules:
         with _State.lock, contextlib.suppress(VramError):
             if _State.running is not None and _State.lacks_taps:
@@ -215,4 +241,4 @@ def start_from_environment() -> None:
     try:
         flight_recorder(folder, stacks=None if stacks == "none" else stacks)
     except (OSError, ValueError, VramError) as error:
-        warnings.warn(f"VRAM_FLIGHT: no flight recorder: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(tr("VRAM_FLIGHT: no flight recorder: {}").format(error), RuntimeWarning, stacklevel=2)

@@ -56,12 +56,18 @@ def _is_due(call: tuple[str, bytes, int]) -> bool:
 
 
 def outside_bytes(device: int) -> int | None:
-    """Return the used bytes of a device that PyTorch's allocator does not have; None during a capture of a CUDA graph."""
+    """Return the used bytes of a device that PyTorch's allocator does not have; None during a capture of a CUDA graph.
+
+    None also if CUDA fails: the program learns of that by its own calls.
+    """
     torch: Any = sys.modules["torch"]
-    if torch.cuda.is_current_stream_capturing():
+    try:
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        free, total = torch.cuda.mem_get_info(device)
+        return int(total - free - torch.cuda.memory_reserved(device))
+    except RuntimeError:
         return None
-    free, total = torch.cuda.mem_get_info(device)
-    return int(total - free - torch.cuda.memory_reserved(device))
 
 
 def add(name: str, device: int, before: int | None) -> None:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from vram import _marks
+from vram._texts import tr
 from vram.monitoring import _board
 from vram.recording import _flight, _pinned
 
@@ -62,7 +63,7 @@ def scope(name: str) -> Scope:
     4
     """
     if not isinstance(name, str):
-        raise TypeError(f'scope takes the name of a region, not {name!r}; write vram.scope("forward")')
+        raise TypeError(tr('scope takes the name of a region, not {!r}; write vram.scope("forward")').format(name))
     return Scope(name)
 
 
@@ -84,7 +85,7 @@ def step() -> None:
     if _marks.is_recording():
         _pinned.record()
     _marks.step()
-    _flight.attach()
+    _flight.attach_once_imported()
     now_ns = time.monotonic_ns()
     if _Steps.began_ns is not None:
         _board.post_step(_Steps.number, now_ns - _Steps.began_ns)

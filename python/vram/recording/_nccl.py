@@ -25,6 +25,15 @@ def _function() -> Any:
     return function
 
 
+def _communicator(group: Any, device: Any) -> int:
+    """Return the address of the group's communicator; 0 if PyTorch has none, or does not tell."""
+    try:
+        pointer_of = getattr(group._get_backend(device), "_comm_ptr", None)
+        return 0 if pointer_of is None else int(pointer_of())
+    except RuntimeError:
+        return 0
+
+
 def record(name: str, group: Any, device: Any) -> None:
     """Record the memory of a group's communicator on a device; nothing where it is unknown.
 
@@ -34,9 +43,8 @@ def record(name: str, group: Any, device: Any) -> None:
         device: A torch.device.
     """
     function = _function()
-    pointer_of = getattr(group._get_backend(device), "_comm_ptr", None) if function is not None else None
-    pointer = pointer_of() if pointer_of is not None else 0
-    if not pointer:
+    pointer = _communicator(group, device) if function is not None else 0
+    if function is None or not pointer:
         return
     value, total = ctypes.c_uint64(), 0
     for statistic in _STATISTICS:

@@ -15,6 +15,7 @@ from vram._error import VramError
 from vram._library import last_error, library, sized
 from vram._prototypes import OK, RecordCounts, RecordOptions
 from vram._sizes import parse_limit
+from vram._texts import tr
 from vram.recording import _children, _flight, _taps
 from vram.recording._beginning import STACKS, begin
 from vram.recording._empty import nothing_recorded
@@ -24,8 +25,15 @@ _log = logging.getLogger("vram")
 
 
 class _State:
-    lock = threading.Lock()
+    lock = threading.RLock()  # a signal's handler may stop the recording that its thread is about to stop
     running: Recording | None = None
+
+
+def _renew_lock() -> None:  # another thread may have held it at the fork
+    _State.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Recording:
@@ -83,7 +91,7 @@ class Recording:
             VramError: The recording has not been stopped, or its file cannot be read as a recording.
         """
         if _State.running is self:
-            raise VramError("the recording is still running; call stop() before report()")
+            raise VramError(tr("the recording is still running; call stop() before report()"))
         return load(self.path)
 
     def _read(self) -> tuple[int, int, int]:
@@ -169,7 +177,7 @@ def _end() -> None:
     """
     _taps.stop()
     if library().vram_record_stop() != OK:
-        raise VramError(f"the recording has stopped early: {last_error()}; what came before is in the file")
+        raise VramError(tr("the recording has stopped early: {}; what came before is in the file").format(last_error()))
 
 
 def is_recording() -> bool:

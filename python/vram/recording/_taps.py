@@ -14,11 +14,15 @@ def start(*, with_stacks: bool) -> bool:
         VramError: One cannot be recorded.
     """
     _growth.reset()
-    _collectives.start()
-    if not _recording.is_available():
-        return False
-    _graphs.start()
-    _recording.start_tap(stacks=with_stacks)
+    try:
+        _collectives.start()
+        if not _recording.is_available():
+            return False
+        _graphs.start()
+        _recording.start_tap(stacks=with_stacks)
+    except BaseException:
+        stop()
+        raise
     return True
 
 

@@ -12,15 +12,17 @@ from typing import Any
 
 from vram._error import VramError
 from vram._sizes import format_size
+from vram._texts import tr, tr_later
 from vram.recover import _check, _refusals
 from vram.recover._job import Job, Part, run_part, share
 from vram.recover._oom import Failure, attempt, free
 from vram.recover._randomness import Randomness
 from vram.recover._votes import OUT_OF_MEMORY, WORKED
 
-_COMMUNICATES = (
-    "step() communicates with other ranks: one that ran out of memory would leave the others waiting, and parts would not be "
-    "as many on all. Communicate after vram.micro_batches, or call backward without it"
+_COMMUNICATES = tr_later(
+    "step() communicates with other ranks: one that ran out of memory would leave the others "
+    "waiting, and parts would not be as many on all. Communicate after vram.micro_batches, "
+    "or call backward without it"
 )
 
 
@@ -71,7 +73,7 @@ def _run(job: Job, size: int) -> Any:
     """Forward and backward of the whole batch. Its loss."""
     known = job.ranks.votes.alone or job.known.silent
     job.buffers.save()
-    with nullcontext() if known else job.framework.silent(_COMMUNICATES):
+    with nullcontext() if known else job.framework.silent(tr(_COMMUNICATES)):
         fits = size >= job.samples
         loss = run_part(job, job.batch, 1.0, split=False).loss if fits else _run_split(job, size)
     job.gradients.merge()
@@ -107,8 +109,10 @@ def _ranges(job: Job, size: int) -> list[tuple[int, int]]:
     if job.buffers.norms and size > 1 and job.samples - starts[-1] == 1:
         if size == 2:
             raise VramError(
-                f"BatchNorm can't normalise the last micro-batch, a single sample: {job.samples} samples, two at a time. "
-                "Use a batch of an even number of samples"
+                tr(
+                    "BatchNorm can't normalise the last micro-batch, a single sample: {} samples, two at a "
+                    "time. Use a batch of an even number of samples"
+                ).format(job.samples)
             )
         starts[-1] -= 1
     return list(zip(starts, [*starts[1:], job.samples]))
@@ -130,25 +134,36 @@ def _run_parts(job: Job, ranges: list[tuple[int, int]]) -> tuple[list[Part], Any
             loss = done.loss * factor if loss is None else loss + done.loss * factor
     if job.weigh is not None and not abs(sum(part.weight for part in parts) - total) <= 1e-4 * total:
         raise VramError(
-            f"weight(batch) gave {total:g}, but the parts of the batch have {sum(part.weight for part in parts):g} together; "
-            "weight(part) must give over how many the part's mean is, a number that adds up"
+            tr(
+                "weight(batch) gave {:g}, but the parts of the batch have {:g} together; weight(part) "
+                "must give over how many the part's mean is, a number that adds up"
+            ).format(total, sum(part.weight for part in parts))
         )
     return parts, loss
 
 
 def _stepped(job: Job, failure: Failure | None) -> BaseException:
     if failure is None:
-        return VramError("step() stepped an optimizer; do that after vram.micro_batches, once for the whole batch")
+        return VramError(tr("step() stepped an optimizer; do that after vram.micro_batches, once for the whole batch"))
     return job.framework.out_of_memory(
-        "out of memory after an optimizer had begun its step. Some parameters may be changed already, so the batch is not "
-        f"run again; start from the last checkpoint, and step after vram.micro_batches. {failure}"
+        tr(
+            "out of memory after an optimizer had begun its step. Some parameters may be changed "
+            "already, so the batch is not run again; start from the last checkpoint, and step after "
+            "vram.micro_batches. {}"
+        ).format(failure)
     )
 
 
 def _nothing_smaller(job: Job) -> BaseException:
     sizes = ", ".join(str(size) for size, _ in job.failures)
-    here = f"tried micro-batches of {sizes}; the last: {job.failures[-1][1]}" if job.failures else "it was another rank"
+    here = (
+        tr("tried micro-batches of {}; the last: {}").format(sizes, job.failures[-1][1])
+        if job.failures
+        else tr("it was another rank")
+    )
     return job.framework.out_of_memory(
-        f"out of memory with 1 sample at a time, after {format_size(job.freed_bytes)} were freed ({here}). "
-        "Checkpoint activations, or shorten the sample"
+        tr(
+            "out of memory with 1 sample at a time, after {} were freed ({}). Checkpoint "
+            "activations, or shorten the sample"
+        ).format(format_size(job.freed_bytes), here)
     )

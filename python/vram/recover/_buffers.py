@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.recover._changed import version_of
 from vram.recover._remembered import Remembered
 
@@ -58,9 +59,11 @@ class Buffers:
         self.allowed = allowed
         if self.norms and not allowed:
             raise VramError(
-                f"BatchNorm in training mode ({', '.join(self.norms[:3])}; {len(self.norms)} in all) "
-                "normalises by the micro-batch: gradients can't equal the full batch's. Use GroupNorm, put these modules "
-                "into eval(), or accept the difference with allow_batch_norm=True"
+                tr(
+                    "BatchNorm in training mode ({}; {} in all) normalises by the micro-batch: gradients "
+                    "can't equal the full batch's. Use GroupNorm, put these modules into eval(), or accept "
+                    "the difference with allow_batch_norm=True"
+                ).format(", ".join(self.norms[:3]), len(self.norms))
             )
         self._models = models
         self._remembered = remembered
@@ -105,8 +108,10 @@ class Buffers:
                 lost.append(buffer)
         if lost:
             raise VramError(
-                f"the buffer {_shown(lost[0])} ({_bytes(lost[0].tensor)} bytes) has moved in this batch for the first "
-                "time and was not saved, so that the batch can't be run again. Run the next batch: it will be saved"
+                tr(
+                    "the buffer {} ({} bytes) has moved in this batch for the first time and was not saved, "
+                    "so that the batch can't be run again. Run the next batch: it will be saved"
+                ).format(_shown(lost[0]), _bytes(lost[0].tensor))
             )
 
     def left(self) -> dict[str, Any]:
@@ -132,9 +137,12 @@ class Buffers:
     def _refuse(self, buffer: _Buffer) -> None:
         if not self.allowed:
             raise VramError(
-                f"the buffer {_shown(buffer)} moves with the samples of the micro-batch (running statistics, an average), "
-                "so that split it does not end where the whole batch would leave it. Put the module into eval(), move the "
-                "update behind vram.micro_batches, or accept the difference with allow_batch_norm=True"
+                tr(
+                    "the buffer {} moves with the samples of the micro-batch (running statistics, an "
+                    "average), so that split it does not end where the whole batch would leave it. Put the "
+                    "module into eval(), move the update behind vram.micro_batches, or accept the difference "
+                    "with allow_batch_norm=True"
+                ).format(_shown(buffer))
             )
 
     def _moved(self) -> list[_Buffer]:

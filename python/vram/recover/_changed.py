@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.recover import _trees
 
 
@@ -26,6 +27,8 @@ class Versions:
         for path, tensor, version in self._versions:
             if version_of(tensor) != version:
                 raise VramError(
-                    f"{who} changes {path} in place: called again, or for parts of it, it would change what it has changed "
-                    "already. Let it change a copy"
+                    tr(
+                        "{} changes {} in place: called again, or for parts of it, it would change what it has "
+                        "changed already. Let it change a copy"
+                    ).format(who, path)
                 )

@@ -19,6 +19,7 @@ from typing import Any
 
 from vram._error import VramError
 from vram._frameworks._training import Precision
+from vram._texts import tr, tr_later
 from vram.recover._job import Job, Part, run_part, share
 from vram.recover._oom import attempt, free
 from vram.recover._randomness import Randomness
@@ -31,10 +32,11 @@ _TOLERANCES = {
     Precision.TF32: (1e-3, 5e-3, 1e-3),
     Precision.COARSE: (1e-2, 1e-1, 3e-2),
 }
-_ADVICE = (
-    "The loss compares samples (contrastive losses, in-batch negatives, balance, statistics of the batch), or its mean is over "
-    "something else than samples (pass weight=, the number of tokens that count, say; reduction='sum' for a sum). If the "
-    "difference is meant, pass check=False"
+_ADVICE = tr_later(
+    "The loss compares samples (contrastive losses, in-batch negatives, balance, statistics "
+    "of the batch), or its mean is over something else than samples (pass weight=, the "
+    "number of tokens that count, say; reduction='sum' for a sum). If the difference is "
+    "meant, pass check=False"
 )
 
 
@@ -85,9 +87,14 @@ def _compare_norms(shown: Shown, whole: dict[int, float], left: dict[int, float]
         norm = whole.get(key, 0.0)  # 0: found on the way
         if not rest <= relative * norm + floor * total:
             raise VramError(
-                f"{f'split in two, the first {size} samples give' if size > 1 else 'the loss of one sample, times a number, gives'} "
-                f"gradients that differ by {rest / max(norm, 1e-30):.1e} (relative, of one tensor; {relative:.0e} is allowed). "
-                f"{_ADVICE}"
+                tr("{} gradients that differ by {:.1e} (relative, of one tensor; {:.0e} is allowed). {}").format(
+                    tr("split in two, the first {} samples give").format(size)
+                    if size > 1
+                    else tr("the loss of one sample, times a number, gives"),
+                    rest / max(norm, 1e-30),
+                    relative,
+                    tr(_ADVICE),
+                )
             )
     return True
 
@@ -104,8 +111,10 @@ def check_losses(job: Job, shown: Shown, parts: list[Part], size: int) -> None:
     # Rounding hides too much, or constants in place of random numbers: a mask that is drawn selects as much from each part.
     if (shown.precision == Precision.COARSE or job.drew) and kinds is not None and not all(kinds):
         raise VramError(
-            "what the loss is divided by is not shared out among the micro-batches as their weights (samples, if weight= "
-            f"says nothing else) are. {_ADVICE}"
+            tr(
+                "what the loss is divided by is not shared out among the micro-batches as their weights "
+                "(samples, if weight= says nothing else) are. {}"
+            ).format(tr(_ADVICE))
         )
     with _undisturbed(job) as randomness:
         _Comparison(job, randomness, _TOLERANCES[shown.precision][0], parts).settle(size)
@@ -122,8 +131,11 @@ def _undisturbed(job: Job) -> Iterator[Randomness]:
         if isinstance(error, VramError) or job.framework.is_out_of_memory(error):
             raise
         raise VramError(
-            f"the whole batch did not fit, and step() failed when parts of it were compared ({type(error).__name__}: {error}). "
-            "If it can't take so few samples, or is not to be called for a comparison, pass check=False"
+            tr(
+                "the whole batch did not fit, and step() failed when parts of it were compared ({}: {}). "
+                "If it can't take so few samples, or is not to be called for a comparison, pass "
+                "check=False"
+            ).format(type(error).__name__, error)
         ) from error
     finally:
         randomness.restore()
@@ -189,8 +201,11 @@ class _Comparison:
                 self._graph = True
             free(self._job.framework)
         raise VramError(
-            "the whole batch did not fit, and in parts it can't be compared with anything: not even two samples fit. If its "
-            "loss is a mean over samples (or what weight= says), so that split it is the same, pass check=False"
+            tr(
+                "the whole batch did not fit, and in parts it can't be compared with anything: not even "
+                "two samples fit. If its loss is a mean over samples (or what weight= says), so that "
+                "split it is the same, pass check=False"
+            )
         )
 
     def _compare(self, unit: int, length: int) -> None:
@@ -211,8 +226,11 @@ class _Comparison:
         said = [self._compare_once(ranges, shares, draw) for draw in draws]
         if not any(said) and self._is_finite:
             raise VramError(
-                "the whole batch did not fit, and its loss can't be compared with that of its parts: it is no finite number "
-                "when random operators give constants. If split it is the same, pass check=False"
+                tr(
+                    "the whole batch did not fit, and its loss can't be compared with that of its parts: it "
+                    "is no finite number when random operators give constants. If split it is the same, pass "
+                    "check=False"
+                )
             )
 
     def _compare_once(
@@ -228,8 +246,10 @@ class _Comparison:
         scale = max(scale, sum(share * size for share, _, size in found))
         if not abs(whole - parts) <= self._relative * scale:
             raise VramError(
-                f"the whole batch did not fit, and split it has another loss: {whole:.9g} for {stop - start} samples, "
-                f"{parts:.9g} for the same in {len(ranges)} parts. {_ADVICE}"
+                tr(
+                    "the whole batch did not fit, and split it has another loss: {:.9g} for {} samples, "
+                    "{:.9g} for the same in {} parts. {}"
+                ).format(whole, stop - start, parts, len(ranges), tr(_ADVICE))
             )
         return True
 

@@ -12,6 +12,7 @@ from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._frameworks._training import Training, training_framework
 from vram._sizes import parse_limit
+from vram._texts import tr, tr_later
 from vram.monitoring import _peaks
 from vram.monitoring._peaks import PeakOf
 from vram.recover._fit import Trial, next_size
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 _MAX_TRIALS = 8
 _UNKNOWN = -1  # of what may be unknown, on its way to other ranks
-_COMMUNICATES = (
-    "the trial communicates with other ranks: if one of them ran out of memory, the others would wait for it. Let it run "
-    "within no_sync() of DistributedDataParallel made with broadcast_buffers=False, or on the module within it: that takes "
-    "as much memory once the buckets are there. What communicates within forward (FullyShardedDataParallel) can't be "
+_COMMUNICATES = tr_later(
+    "the trial communicates with other ranks: if one of them ran out of memory, the others "
+    "would wait for it. Let it run within no_sync() of DistributedDataParallel made with "
+    "broadcast_buffers=False, or on the module within it: that takes as much memory once the "
+    "buckets are there. What communicates within forward (FullyShardedDataParallel) can't be "
     "searched"
 )
 
@@ -101,7 +103,7 @@ def find_batch_size(
     if dry:
         return _found_by_dry_runs(used, trial, limit, gpu or "H200", multiple_of, start, max_batch_size, max_trials)
     if gpu is not None:
-        raise ValueError("gpu is for dry runs; add dry=True, or leave it out to use the GPU of this machine")
+        raise ValueError(tr("gpu is for dry runs; add dry=True, or leave it out to use the GPU of this machine"))
     refuse_unknown_ranks(group, "vram.find_batch_size()")
     max_trials = max_trials or _MAX_TRIALS
     bounds = [start or 0, max_batch_size or 0, multiple_of, max_trials]
@@ -158,14 +160,16 @@ def _found_by_dry_runs(
 
 def _reason_of_dry_runs(trials: list[Trial], size: int | None, max_batch_size: int | None) -> str:
     if size is not None:
-        return f"max_trials ended the search; a batch of {size} would have been next"
+        return tr("max_trials ended the search; a batch of {} would have been next").format(size)
     over = [each for each in trials if not each.fits]
     if not over:
-        return f"no more than {max_batch_size} was asked for"
+        return tr("no more than {} was asked for").format(max_batch_size)
     nearest = min(over, key=lambda each: each.batch_size)
     if nearest.peak_bytes is None:
-        return f"a batch of {nearest.batch_size} runs out of memory at the limit that the program sets"
-    return f"a batch of {nearest.batch_size} needs {nearest.peak_bytes} bytes, and a margin for the error of the prediction"
+        return tr("a batch of {} runs out of memory at the limit that the program sets").format(nearest.batch_size)
+    return tr("a batch of {} needs {} bytes, and a margin for the error of the prediction").format(
+        nearest.batch_size, nearest.peak_bytes
+    )
 
 
 def _begun(
@@ -181,7 +185,10 @@ def _begun(
         number = device if device is not None else used.current_device()
         if number is None:
             raise VramError(
-                "a batch size is found by measuring steps on a GPU, and PyTorch uses none here; put the model on one first"
+                tr(
+                    "a batch size is found by measuring steps on a GPU, and PyTorch uses none here; put the "
+                    "model on one first"
+                )
             )
         free(used)
         held = used.figures(number).reserved_bytes or 0
@@ -189,7 +196,9 @@ def _begun(
     votes.worst(WORKED)
     if any(other != asked for other in votes.all(asked)):
         raise VramError(
-            f"start, max_batch_size, multiple_of and max_trials must be the same on all ranks; here they are {asked}"
+            tr(
+                "start, max_batch_size, multiple_of and max_trials must be the same on all ranks; here they are {}"
+            ).format(asked)
         )
     return _Search(used, number, trial, budget_bytes, votes)
 
@@ -235,7 +244,7 @@ class _Search:
                 stack.enter_context(self._framework.backward_passes(phases.backward_begins))
                 stack.enter_context(self._framework.optimizer_steps(phases.optimizer_begins, phases.optimizer_ends))
                 if not self._votes.alone and not self.best:  # then it is known that it does not
-                    stack.enter_context(self._framework.silent(_COMMUNICATES))
+                    stack.enter_context(self._framework.silent(tr(_COMMUNICATES)))
                 outcome = attempt(self._framework, lambda: self._step(batch_size))
             self._framework.synchronize(self._device)
         finally:
@@ -249,10 +258,11 @@ class _Search:
     def result(self, multiple_of: int, max_batch_size: int | None) -> BatchSize:
         best = self.best
         if best is None or best.peak_bytes is None:
-            tried = "; ".join(self._failures) or "all of them ran, but over the budget"
+            tried = "; ".join(self._failures) or tr("all of them ran, but over the budget")
             raise self._framework.out_of_memory(
-                f"not even a batch of {min(t.batch_size for t in self.trials)} fits into {self._budget_bytes} bytes. "
-                f"Tried {tried}"
+                tr("not even a batch of {} fits into {} bytes. Tried {}").format(
+                    min(t.batch_size for t in self.trials), self._budget_bytes, tried
+                )
             )
         return BatchSize(
             best.batch_size,
@@ -264,13 +274,14 @@ class _Search:
 
     def _reason(self, best: Trial, multiple_of: int, max_batch_size: int | None) -> str:
         if max_batch_size is not None and best.batch_size + multiple_of > max_batch_size:
-            return f"no more than {max_batch_size} was asked for"
+            return tr("no more than {} was asked for").format(max_batch_size)
         over = [trial for trial in self.trials if not trial.fits]
         if over:
             nearest = min(over, key=lambda trial: trial.batch_size)
-            found = f"needs {nearest.peak_bytes} bytes" if nearest.peak_bytes is not None else "ran out of memory"
-            return f"a batch of {nearest.batch_size} {found}"
-        return "by the line through the trials, more than 1 % more (or the next multiple) would not fit"
+            if nearest.peak_bytes is None:
+                return tr("a batch of {} ran out of memory").format(nearest.batch_size)
+            return tr("a batch of {} needs {} bytes").format(nearest.batch_size, nearest.peak_bytes)
+        return tr("by the line through the trials, more than 1 % more (or the next multiple) would not fit")
 
 
 def _encoded(trial: Trial) -> list[int]:

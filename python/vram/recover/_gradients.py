@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr, tr_later
 from vram.recover._changed import version_of
 
-_DROPS = (
-    "step() {}: those of earlier batches or micro-batches would be lost. Do that outside vram.micro_batches, once for the "
-    "whole batch"
+_DROPS = tr_later(
+    "step() {}: those of earlier batches or micro-batches would be lost. Do that outside "
+    "vram.micro_batches, once for the whole batch"
 )
 
 
@@ -47,9 +48,12 @@ def refuse_steps_in_backward(parameter: Any) -> None:
     hooks = (getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values()
     if any(map(is_foreign, hooks)) or hasattr(parameter, "_in_backward_optimizers"):
         raise VramError(
-            "a parameter has a hook that runs within backward once its gradient is there (an optimizer that steps in "
-            "backward, say): what it did can't be undone for another try, and it would run once for each micro-batch. "
-            "Remove it, or call backward without vram.micro_batches"
+            tr(
+                "a parameter has a hook that runs within backward once its gradient is there (an "
+                "optimizer that steps in backward, say): what it did can't be undone for another try, "
+                "and it would run once for each micro-batch. Remove it, or call backward without "
+                "vram.micro_batches"
+            )
         )
 
 
@@ -134,7 +138,7 @@ class Gradients:
         try:
             yield
             if any(not e.reached and (e.tensor.grad is not grad or version_of(grad) != v) for e, grad, v in before):
-                raise VramError(_DROPS.format("drops or changes gradients"))
+                raise VramError(tr(_DROPS).format(tr("drops or changes gradients")))
         finally:
             for entry, _, _ in before:
                 if entry.tensor.grad is entry.earlier:
@@ -145,7 +149,7 @@ class Gradients:
         for tensor in tensors:
             entry = self._entries.get(id(tensor))
             if split or (entry is not None and entry.tensor is tensor and entry.earlier is not None):
-                raise VramError(_DROPS.format("calls zero_grad()"))
+                raise VramError(tr(_DROPS).format(tr("calls zero_grad()")))
 
     def drop(self) -> None:
         """What the current attempt has left."""

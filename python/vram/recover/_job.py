@@ -9,6 +9,7 @@ from typing import Any
 
 from vram._error import VramError
 from vram._frameworks._training import Differentiating
+from vram._texts import tr
 from vram.recover._buffers import Buffers
 from vram.recover._changed import Versions
 from vram.recover._gradients import Gradients
@@ -69,7 +70,9 @@ class Job:
 
 def share(weight: float, total: float) -> float:
     if not total > 0:
-        raise VramError(f"the batch's weight must be more than 0 to take a mean over it; weight(batch) gave {total}")
+        raise VramError(
+            tr("the batch's weight must be more than 0 to take a mean over it; weight(batch) gave {}").format(total)
+        )
     return weight / total
 
 
@@ -101,8 +104,11 @@ def _backward(backward: Callable[[Any], object], loss: Any, split: bool) -> None
     except RuntimeError as error:
         if split and "through the graph a second time" in str(error):
             raise VramError(
-                "the whole batch did not fit, and it can't be split: what the loss is computed from has a graph that was made "
-                "outside step(), and backward can go through that once only. Compute it in step(), or detach it"
+                tr(
+                    "the whole batch did not fit, and it can't be split: what the loss is computed from has "
+                    "a graph that was made outside step(), and backward can go through that once only. "
+                    "Compute it in step(), or detach it"
+                )
             ) from error
         raise
 
@@ -112,7 +118,9 @@ def _loss_of(result: Any) -> Any:
     loss = getattr(result, "loss", result)
     if not getattr(loss, "requires_grad", False):
         raise VramError(
-            f"step() must return the loss, with its graph (or an object with .loss), and leave backward to "
-            f"vram.micro_batches; it returned {type(result).__name__}"
+            tr(
+                "step() must return the loss, with its graph (or an object with .loss), and leave "
+                "backward to vram.micro_batches; it returned {}"
+            ).format(type(result).__name__)
         )
     return loss

@@ -135,9 +135,9 @@ def _refuse_contradictions(
     require_at_least(1, grow_after=grow_after)
     require_one_of(("mean", "sum"), reduction=reduction)
     if weight is not None and reduction == "sum":
-        raise ValueError("weight= is for a mean; with reduction='sum', leave it out")
+        raise ValueError(tr("weight= is for a mean; with reduction='sum', leave it out"))
     if (split is None) != (samples is None):
-        raise ValueError("split and samples are given together: how to cut the batch, and how many samples it has")
+        raise ValueError(tr("split and samples are given together: how to cut the batch, and how many samples it has"))
 
 
 def _modules_of(model: Any) -> list[Any]:
@@ -145,8 +145,10 @@ def _modules_of(model: Any) -> list[Any]:
     models = list({id(one): one for one in (model if isinstance(model, (list, tuple)) else [model])}.values())
     if not models or not all(hasattr(one, "named_modules") for one in models):
         raise TypeError(
-            "what step() trains is not known, so that a failure could not be undone and its layers not be looked at; pass "
-            f"model=, the torch.nn.Module (or a list of them), not {model!r}"
+            tr(
+                "what step() trains is not known, so that a failure could not be undone and its layers "
+                "not be looked at; pass model=, the torch.nn.Module (or a list of them), not {!r}"
+            ).format(model)
         )
     return models
 
@@ -201,12 +203,14 @@ def _report(job: Job, size: int, loss: Any, alloc_retries: int) -> MicroBatches:
 def _notes(job: Job, count: int) -> tuple[str, ...]:
     notes = []
     if count > 1 and job.buffers.norms:
-        notes.append(f"BatchNorm ({len(job.buffers.norms)}) normalised by micro-batch: other gradients")
+        notes.append(tr("BatchNorm ({}) normalised by micro-batch: other gradients").format(len(job.buffers.norms)))
     if count > 1 and job.drew:
         notes.append(
-            "random numbers (of dropout, say) were drawn for each micro-batch: gradients equal the full batch's in "
-            "distribution only"
+            tr(
+                "random numbers (of dropout, say) were drawn for each micro-batch: gradients equal the "
+                "full batch's in distribution only"
+            )
         )
     if count > 1 and job.shown is None and not job.buffers.norms:
-        notes.append("not compared with the whole batch (check=False)")
+        notes.append(tr("not compared with the whole batch (check=False)"))
     return tuple(notes)

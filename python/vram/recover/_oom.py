@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from vram._frameworks._training import Training
+from vram._texts import tr
 
 T = TypeVar("T")
 _TEXT_LIMIT = 400  # characters of the framework's own message; the rest of it is advice
@@ -29,7 +30,7 @@ class Failure:
     stepped: bool  # an optimizer's step had begun: parameters may have changed
 
     def __str__(self) -> str:
-        return f"{self.allocated_bytes} bytes in tensors, {self.reserved_bytes} held: {self.text}"
+        return tr("{} bytes in tensors, {} held: {}").format(self.allocated_bytes, self.reserved_bytes, self.text)
 
 
 @dataclass(frozen=True)

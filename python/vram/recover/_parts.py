@@ -7,15 +7,17 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr, tr_later
 from vram.recover import _trees
 from vram.recover._changed import Versions
 from vram.recover._randomness import Randomness
 from vram.recover._trees import Joining
 from vram.recover._tries import Tries
 
-_ADVICE = (
-    "Return one value for each sample (logits, losses without reduction), or say by join=function(results) how the parts' "
-    "results are put together (join=torch.cat, say; a list with each part's result is what it gets)"
+_ADVICE = tr_later(
+    "Return one value for each sample (logits, losses without reduction), or say by "
+    "join=function(results) how the parts' results are put together (join=torch.cat, say; a "
+    "list with each part's result is what it gets)"
 )
 
 
@@ -64,7 +66,7 @@ class InParts:
     def _joined(
         self, results: list[Any], ranges: list[tuple[int, int]], like: Joining | None = None
     ) -> tuple[Joining, Any]:
-        joining = Joining(self._tries.framework, _ADVICE, like)
+        joining = Joining(self._tries.framework, tr(_ADVICE), like)
         return joining, joining.result(results, [stop - start for start, stop in ranges])
 
     def _show(self, first: Any, size: int, drew: bool) -> Joining:
@@ -72,8 +74,11 @@ class InParts:
         framework = self._tries.framework
         if size < 2:
             raise VramError(
-                "only one sample at a time fits, so that it can't be seen whether the results belong to the samples. "
-                + _ADVICE
+                tr(
+                    "only one sample at a time fits, so that it can't be seen whether the results belong to "
+                    "the samples. "
+                )
+                + tr(_ADVICE)
             )
         ranges = [(0, (size + 2) // 3), ((size + 2) // 3, size)]
         randomness = Randomness(framework)
@@ -87,8 +92,10 @@ class InParts:
         different = _trees.difference(first, joined, framework)
         if different is not None:
             raise VramError(
-                f"{different} of the first {size} samples is another one when they come in two parts: it depends on which samples "
-                f"are there. {_ADVICE}"
+                tr(
+                    "{} of the first {} samples is another one when they come in two parts: it depends on "
+                    "which samples are there. {}"
+                ).format(different, size, tr(_ADVICE))
             )
         return joining
 
@@ -102,8 +109,11 @@ class InParts:
     def _without_backward(self) -> Iterator[None]:
         def refuse(_leaf: Any) -> None:
             raise VramError(
-                "the function calls backward, so each part would add its gradient, which differs from that of a mean over the "
-                "batch. Use vram.micro_batches for training, or torch.autograd.grad for gradients that the function returns"
+                tr(
+                    "the function calls backward, so each part would add its gradient, which differs from "
+                    "that of a mean over the batch. Use vram.micro_batches for training, or "
+                    "torch.autograd.grad for gradients that the function returns"
+                )
             )
 
         with self._tries.framework.accumulations(refuse):

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.recover._gradients import Gradients
 from vram.recover._votes import OUT_OF_MEMORY, WORKED, Votes, refuse_unknown_ranks
 
@@ -30,14 +31,19 @@ def _parallel_modules(models: list[Any]) -> list[Any]:
         names = _class_names(module)
         if names & _COMMUNICATING_MODULES or ("SyncBatchNorm" in names and module.training):
             raise VramError(
-                f"{type(module).__name__} communicates within forward and backward, so that a rank that runs out of "
-                "memory leaves the others waiting; no retry can be agreed on. Choose a batch size that surely fits, and "
-                "run forward and backward without vram.micro_batches"
+                tr(
+                    "{} communicates within forward and backward, so that a rank that runs out of memory "
+                    "leaves the others waiting; no retry can be agreed on. Choose a batch size that surely "
+                    "fits, and run forward and backward without vram.micro_batches"
+                ).format(type(module).__name__)
             )
         if "DistributedDataParallel" in names and not hasattr(module, "require_forward_param_sync"):
             raise VramError(
-                f"{type(module).__module__}.DistributedDataParallel is not PyTorch's, and how it communicates is not known. "
-                "Use torch.nn.parallel.DistributedDataParallel, or run forward and backward without vram.micro_batches"
+                tr(
+                    "{}.DistributedDataParallel is not PyTorch's, and how it communicates is not known. Use "
+                    "torch.nn.parallel.DistributedDataParallel, or run forward and backward without "
+                    "vram.micro_batches"
+                ).format(type(module).__module__)
             )
         if "DistributedDataParallel" in names:
             found[id(module)] = module
@@ -48,19 +54,25 @@ def _refuse_special(module: Any) -> None:
     """What of DDP's work would be left out, or can't be done in parts."""
     if getattr(module, "_comm_hooks", None):
         raise VramError(
-            "this DistributedDataParallel has a communication hook; vram.micro_batches averages gradients "
-            "itself, after a vote, and would leave the hook out. Remove it"
+            tr(
+                "this DistributedDataParallel has a communication hook; vram.micro_batches averages "
+                "gradients itself, after a vote, and would leave the hook out. Remove it"
+            )
         )
     if getattr(module, "static_graph", False):
         raise VramError(
-            "this DistributedDataParallel has static_graph=True: it counts the backward passes of its first batch, and "
-            "can't run without communication. Make it without static_graph; find_unused_parameters=True is not needed "
-            "with vram.micro_batches"
+            tr(
+                "this DistributedDataParallel has static_graph=True: it counts the backward passes of "
+                "its first batch, and can't run without communication. Make it without static_graph; "
+                "find_unused_parameters=True is not needed with vram.micro_batches"
+            )
         )
     if getattr(getattr(module, "_join_config", None), "enable", False):
         raise VramError(
-            "this DistributedDataParallel is within join(), which communicates with each forward. Let all ranks have as "
-            "many batches, and leave join() out"
+            tr(
+                "this DistributedDataParallel is within join(), which communicates with each forward. "
+                "Let all ranks have as many batches, and leave join() out"
+            )
         )
 
 
@@ -70,7 +82,7 @@ class Ranks:
     def __init__(self, models: list[Any], group: Any) -> None:
         self._modules = _parallel_modules(models)
         if not self._modules:
-            refuse_unknown_ranks(group, "vram.micro_batches(), whose model= has no DistributedDataParallel in it,")
+            refuse_unknown_ranks(group, tr("vram.micro_batches(), whose model= has no DistributedDataParallel in it,"))
         self._torch: Any = sys.modules.get("torch")
         # Within the user's own no_sync() an earlier part of an accumulation runs: its end averages.
         self._averages = [module for module in self._modules if module.require_backward_grad_sync]
@@ -94,8 +106,10 @@ class Ranks:
         groups = [module.process_group for module in self._modules]
         if len({tuple(distributed.get_process_group_ranks(group)) for group in groups}) > 1:
             raise VramError(
-                "the DistributedDataParallel modules in model= act over different ranks; pass group=, a process group of "
-                "all ranks that call vram.micro_batches together"
+                tr(
+                    "the DistributedDataParallel modules in model= act over different ranks; pass group=, a "
+                    "process group of all ranks that call vram.micro_batches together"
+                )
             )
         return groups[0]
 

@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any, TypeVar, cast, overload
 
 from vram._frameworks._training import training_framework
+from vram._texts import tr
 from vram.recover._claims import claim_of
 from vram.recover._parts import InParts
 from vram.recover._tries import Rules, Tries
@@ -114,7 +115,9 @@ def _decorated(function: F, rules: Rules) -> F:
     names = (rules.argument,) if rules.argument is not None else _NAMES
     reduced = next((name for name in names if name in signature.parameters), None)
     if reduced is None:
-        raise ValueError(f"{name} has no argument {' or '.join(map(repr, names))} to reduce; name one with argument=")
+        raise ValueError(
+            tr("{} has no argument {} to reduce; name one with argument=").format(name, " or ".join(map(repr, names)))
+        )
     key: str = reduced
 
     @functools.wraps(function)
@@ -150,6 +153,9 @@ def _refuse_what_runs_later(function: Any, name: str) -> None:
 
 def _runs_later(name: str) -> TypeError:
     return TypeError(
-        f"retry_on_oom calls a function again that has failed; {name} is async, a generator or a class, which fails later "
-        "than it is called. Decorate the function within it that does the work"
+        tr(
+            "retry_on_oom calls a function again that has failed; {} is async, a generator or a "
+            "class, which fails later than it is called. Decorate the function within it that does "
+            "the work"
+        ).format(name)
     )

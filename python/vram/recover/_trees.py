@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from vram._error import VramError
+from vram._texts import tr
 
 
 class Leaves(Protocol):
@@ -32,8 +33,10 @@ def samples(batch: Any) -> int:
         return next(iter(sizes))
     found = ", ".join(f"{path} has {size}" for size, path in sizes.items()) or "no tensor"
     raise ValueError(
-        f"a batch is cut along dimension 0, which must be as long in each of its tensors; found: {found}. "
-        "Pass samples=N and split=function(batch, start, stop) to cut it yourself"
+        tr(
+            "a batch is cut along dimension 0, which must be as long in each of its tensors; found: "
+            "{}. Pass samples=N and split=function(batch, start, stop) to cut it yourself"
+        ).format(found)
     )
 
 
@@ -78,7 +81,9 @@ class Joining:
         for one in parts[1:]:
             if difference(first, one, self._leaves, exact=True) is not None:
                 raise VramError(
-                    f"{path} is neither one value for each sample nor the same in all parts. {self._advice}"
+                    tr("{} is neither one value for each sample nor the same in all parts. {}").format(
+                        path, self._advice
+                    )
                 )
         self._kept[path] = first.detach() if hasattr(first, "detach") else first
         return first
@@ -97,7 +102,11 @@ class Joining:
         if _is_tensor(first) and all(_is_tensor(one) and one.shape[0] == n for one, n in zip(parts, lengths)):
             if len({tuple(one.shape[1:]) for one in parts}) > 1:
                 shapes = ", ".join(str(tuple(one.shape)) for one in parts[:4])
-                raise VramError(f"{path} has other extents in each part ({shapes}) and can't be joined. {self._advice}")
+                raise VramError(
+                    tr("{} has other extents in each part ({}) and can't be joined. {}").format(
+                        path, shapes, self._advice
+                    )
+                )
             return self._leaves.concatenate(parts)
         is_list = isinstance(first, list) and next(_tensors(first, ""), None) is None
         if is_list and all(isinstance(one, list) and len(one) == n for one, n in zip(parts, lengths)):

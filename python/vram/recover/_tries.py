@@ -10,14 +10,16 @@ from typing import Any
 from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._frameworks._training import Differentiating
+from vram._texts import tr, tr_later
 from vram.recover._oom import Failure, Outcome, attempt, free
 from vram.recover._randomness import Randomness
 from vram.recover._trees import Joining
 from vram.recover._votes import OUT_OF_MEMORY, WORKED, Votes, world_size
 
-_COMMUNICATES = (
-    "the function communicates with other ranks, so that it can't be called again, or in parts, by one of them: the others "
-    "would wait. Let it compute only, and communicate after it; or group=False if only ranks in the same situation are asked"
+_COMMUNICATES = tr_later(
+    "the function communicates with other ranks, so that it can't be called again, or in "
+    "parts, by one of them: the others would wait. Let it compute only, and communicate "
+    "after it; or group=False if only ranks in the same situation are asked"
 )
 
 
@@ -46,7 +48,7 @@ class Rules:
         if self.shrink is not None:
             smaller = int(self.shrink(size))
             if smaller >= size:
-                raise VramError(f"shrink({size}) gave {smaller}; it must give less")
+                raise VramError(tr("shrink({}) gave {}; it must give less").format(size, smaller))
         else:
             half = size // 2
             smaller = half // self.multiple_of * self.multiple_of or half
@@ -105,12 +107,12 @@ class Tries:
                 self._randomness.restore()
             _, freed = self._votes.worst(WORKED, freed)
             if self.count >= self.rules.max_attempts:
-                raise self._error("no more tries")
+                raise self._error(tr("no more tries"))
             again, same = False, again and freed > 0
             smaller = largest if same else self.rules.smaller(largest)
             size = min(asked, smaller)
             if not size:
-                raise self._error(f"nothing smaller may be tried (minimum {self.rules.min_size})")
+                raise self._error(tr("nothing smaller may be tried (minimum {})").format(self.rules.min_size))
 
     def _once(self, size: int, run: Callable[[int], Any], added: Added) -> Outcome[Any]:
         together = self.rules.group is not None and not self.rules.silent
@@ -128,19 +130,23 @@ class Tries:
         if self.rules.from_scratch:
             return
         if stepped:
-            raise self._error("an optimizer had begun its step, which is never run again (see from_scratch)")
+            raise self._error(tr("an optimizer had begun its step, which is never run again (see from_scratch)"))
         if added.to_earlier:
             raise self._error(
-                "its backward had added to gradients that were there before the call, which can't be undone. Begin it "
-                "with zero_grad(set_to_none=True), or use vram.micro_batches"
+                tr(
+                    "its backward had added to gradients that were there before the call, which can't be "
+                    "undone. Begin it with zero_grad(set_to_none=True), or use vram.micro_batches"
+                )
             )
         added.undo()
 
     def silently(self) -> AbstractContextManager[Any]:
         """Within it the function must not communicate: ranks do not call it equally often."""
         alone = self.rules.group is False or world_size() == 1
-        return nullcontext() if alone else self.framework.silent(_COMMUNICATES)
+        return nullcontext() if alone else self.framework.silent(tr(_COMMUNICATES))
 
     def _error(self, why: str) -> BaseException:
-        tried = "; ".join(f"{size}: {failure}" for size, failure in self._failures) or "none; it was another rank"
-        return self.framework.out_of_memory(f"{self._name} ran out of memory: {why}. Tried sizes {tried}")
+        tried = "; ".join(f"{size}: {failure}" for size, failure in self._failures) or tr("none; it was another rank")
+        return self.framework.out_of_memory(
+            tr("{} ran out of memory: {}. Tried sizes {}").format(self._name, why, tried)
+        )

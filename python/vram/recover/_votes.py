@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr
 
 WORKED, OUT_OF_MEMORY, BROKEN = range(3)  # in this order: the worst that any rank says counts
 _TEXT_BYTES = 300  # of a rank's error, for the others
@@ -30,9 +31,12 @@ def refuse_unknown_ranks(group: Any, function: str) -> None:
     """Raise VramError if there are several ranks and it is unknown which act together. group: False states that none do."""
     if group is None and world_size() > 1:
         raise VramError(
-            f"torch.distributed runs {world_size()} ranks, and {function} does not know which of them call it together: if "
-            "one ran out of memory, the others would wait for it. Pass group=torch.distributed.group.WORLD (they agree "
-            "on sizes and outcomes), or group=False if this rank works by itself"
+            tr(
+                "torch.distributed runs {} ranks, and {} does not know which of them call it together: "
+                "if one ran out of memory, the others would wait for it. Pass "
+                "group=torch.distributed.group.WORLD (they agree on sizes and outcomes), or group=False "
+                "if this rank works by itself"
+            ).format(world_size(), function)
         )
 
 
@@ -56,7 +60,9 @@ class Votes:
             texts = self._texts("" if status == BROKEN else None)
             if status != BROKEN:
                 raise VramError(
-                    f"another rank failed by an error that is not about memory; its own output says more. {texts}"
+                    tr("another rank failed by an error that is not about memory; its own output says more. {}").format(
+                        texts
+                    )
                 )
         return worst, largest
 
@@ -95,7 +101,7 @@ class Votes:
         said = (mine or "").encode()[:_TEXT_BYTES]
         everybody = self.all([*said, *[0] * (_TEXT_BYTES - len(said))])
         texts = [bytes(text).rstrip(b"\0").decode(errors="replace") for text in everybody]
-        return "; ".join(f"rank {rank} of the group: {text}" for rank, text in enumerate(texts) if text)
+        return "; ".join(tr("rank {} of the group: {}").format(rank, text) for rank, text in enumerate(texts) if text)
 
     def _over_gloo(self, group: Any) -> Any:
         """Of the same ranks. To make one is a collective."""

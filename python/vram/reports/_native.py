@@ -23,6 +23,7 @@ from vram._prototypes import (
     ArrowArrayStream,
     ReportOptions,
 )
+from vram._texts import tr
 
 _POINTER = ctypes.c_void_p
 _MAX_UINT64 = (1 << 64) - 1  # ctypes takes the lowest bits of larger numbers
@@ -38,12 +39,12 @@ def library() -> ctypes.CDLL:
     """Return the library, loaded at the first call."""
     file = path()
     if not file.is_file():
-        raise VramError(f"{file}: no such file: vram was installed without it; install the package again")
+        raise VramError(tr("{}: no such file: vram was installed without it; install the package again").format(file))
     try:
         loaded = ctypes.CDLL(str(file))
         _library.declare(loaded, REPORT_PROTOTYPES)
     except (OSError, AttributeError) as error:
-        raise VramError(f"{file}: this is not vram's library, or not of this version: {error}") from error
+        raise VramError(tr("{}: this is not vram's library, or not of this version: {}").format(file, error)) from error
     return loaded
 
 
@@ -61,7 +62,7 @@ class NativeReport:
         handle = _POINTER()
         name = os.fsencode(file)
         if b"\0" in name:
-            raise ValueError(f"expected a path, found a null byte in {file!r}")
+            raise ValueError(tr("expected a path, found a null byte in {!r}").format(file))
         _check(library().vram_report_open(name, ctypes.byref(options), ctypes.byref(handle)), os.fspath(file))
         self._handle = handle
         # Not at the end of the process, where daemon threads and other functions of atexit may still use it.
@@ -77,7 +78,7 @@ class NativeReport:
         """Return the state of a device at a moment as JSON."""
         text = ctypes.c_char_p()
         if "\0" in at:
-            raise ValueError(f"expected a moment, found a null byte in {at!r}")
+            raise ValueError(tr("expected a moment, found a null byte in {!r}").format(at))
         _check(library().vram_report_state_json(self._handle, device, at.encode(), top, ctypes.byref(text)))
         return _taken(text)
 

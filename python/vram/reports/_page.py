@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -12,9 +13,11 @@ from pathlib import Path
 from vram._error import VramError
 from vram._installed import program
 from vram._sizes import format_size
+from vram._texts import tr
 
 _DEFAULT_TIMEOUT = 300.0
 _MAX_MESSAGE = 1000
+_PREFIX = re.compile(r"^vram: [^ :]+: ")  # "error", in any language
 
 
 def make_page(
@@ -42,10 +45,12 @@ def make_page(
         try:
             size = page.stat().st_size
             if size > max_bytes:
-                raise VramError(f"the page takes {format_size(size)}, and the limit is {format_size(max_bytes)}")
+                raise VramError(
+                    tr("the page takes {}, and the limit is {}").format(format_size(size), format_size(max_bytes))
+                )
             return page.read_bytes()
         except OSError as error:
-            raise VramError(f"the page that the program wrote cannot be read: {error}") from error
+            raise VramError(tr("the page that the program wrote cannot be read: {}").format(error)) from error
 
 
 def _run(words: list[str], timeout: float) -> None:
@@ -54,15 +59,17 @@ def _run(words: list[str], timeout: float) -> None:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
     except PackageNotFoundError as error:
         raise VramError(
-            "vram runs from its sources, without its program; set VRAM_PROGRAM to the program vram"
+            tr("vram runs from its sources, without its program; set VRAM_PROGRAM to the program vram")
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise VramError(f"the page was not ready after {timeout:.0f} s") from error
+        raise VramError(tr("the page was not ready after {:.0f} s").format(timeout)) from error
     except OSError as error:
-        raise VramError(f"the program vram cannot be started: {error}; set VRAM_PROGRAM to it") from error
+        raise VramError(tr("the program vram cannot be started: {}; set VRAM_PROGRAM to it").format(error)) from error
     if done.returncode != 0:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise VramError(lines[-1].replace("vram: error: ", "", 1)[:_MAX_MESSAGE])
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [
+            tr("exit code {}").format(done.returncode)
+        ]
+        raise VramError(_PREFIX.sub("", lines[-1])[:_MAX_MESSAGE])
 
 
 def commands_for(recording: str | os.PathLike[str]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._sizes import format_size, parse_size
+from vram._texts import tr
 from vram.reports._native import NativeReport
 from vram.reports._page import make_page
 from vram.reports._table import ReportTable
@@ -175,17 +176,21 @@ class DeviceReport:
         grouping = by if by is not None else shown[0]["by"] if shown else "user_frame"
         breakdowns = {breakdown["by"]: breakdown for breakdown in self.state(at, top=top)["breakdowns"]}
         if grouping not in breakdowns:
-            raise ValueError(f"there is no grouping {grouping!r}: expected one of {', '.join(breakdowns)}")
+            raise ValueError(
+                tr("there is no grouping {!r}: expected one of {}").format(grouping, ", ".join(breakdowns))
+            )
         return tuple(_made(Holder, holder) for holder in breakdowns[grouping]["holders"])
 
     def __repr__(self) -> str:
         return f"<vram.DeviceReport {self._title()}>"
 
     def _title(self) -> str:
-        name = "pinned host memory" if self.kind == "host" else f"GPU {self.device}"
+        name = tr("pinned host memory") if self.kind == "host" else f"GPU {self.device}"
         peak = self.peak
         requested, reserved = format_size(peak.requested_bytes), format_size(peak.reserved_bytes)
-        return f"{name}: peak {requested} requested, {reserved} reserved, {len(self.findings)} findings"
+        return tr("{}: peak {} requested, {} reserved, {} findings").format(
+            name, requested, reserved, len(self.findings)
+        )
 
 
 class Report:
@@ -300,10 +305,12 @@ class Report:
         max_bytes = sys.maxsize if max_size is None else parse_size(max_size)
         events = sum(int(device["events"]) for device in self._document["devices"])
         if events > max_bytes:  # a page has at least a byte for each event
-            raise VramError(f"the page of {events:,} events is larger than the limit of {format_size(max_bytes)}")
+            raise VramError(
+                tr("the page of {:,} events is larger than the limit of {}").format(events, format_size(max_bytes))
+            )
         source = self._source
         if _identity(source.path) != source.identity:
-            raise VramError("the file has changed since vram.load(); load it again")
+            raise VramError(tr("the file has changed since vram.load(); load it again"))
         page = make_page(source.path, max_bytes, max_recording_bytes=source.max_bytes or None)
         return page.decode(errors="replace")
 
@@ -374,7 +381,7 @@ def _checked_top(top: int | None) -> int:
     if top is None:
         return 0
     if top < 1:
-        raise ValueError(f"top is a number of holders from 1 on, or None for all, not {top}")
+        raise ValueError(tr("top is a number of holders from 1 on, or None for all, not {}").format(top))
     return min(top, sys.maxsize)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from vram._texts import tr
 from vram.reports._native import NativeReport, table_names
 
 
@@ -17,7 +18,7 @@ class ReportTable:
 
     def __init__(self, report: NativeReport, name: str) -> None:
         if name not in table_names():
-            raise ValueError(f"there is no table {name!r}: expected one of {', '.join(table_names())}")
+            raise ValueError(tr("there is no table {!r}: expected one of {}").format(name, ", ".join(table_names())))
         self._report = report
         self._name = name
 
@@ -39,7 +40,7 @@ class ReportTable:
         """
         pyarrow = _needed("pyarrow", "to_arrow()")
         if not hasattr(pyarrow.RecordBatchReader, "from_stream"):
-            raise ImportError(f"to_arrow() needs pyarrow 15 or newer, found {pyarrow.__version__}")
+            raise ImportError(tr("to_arrow() needs pyarrow 15 or newer, found {}").format(pyarrow.__version__))
         return pyarrow.RecordBatchReader.from_stream(self).read_all()
 
     def to_pandas(self) -> Any:
@@ -77,5 +78,7 @@ def _needed(package: str, by: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        wanted = "pandas and pyarrow" if by == "to_pandas()" else "pyarrow"
-        raise ImportError(f"{by} needs {wanted}: pip install {wanted.replace(' and', '')}", name=package) from error
+        wanted = tr("pandas and pyarrow") if by == "to_pandas()" else "pyarrow"
+        raise ImportError(
+            tr("{} needs {}: pip install {}").format(by, wanted, wanted.replace(" and", "")), name=package
+        ) from error

@@ -6,6 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.reports._page import commands_for
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ class ReportView:
             frame = _frame(report.to_html(max_size=self._max_size), self._height)
         except VramError as error:
             file, server = (html.escape(command) for command in commands_for(report.path))
-            reason = f"No page: {html.escape(str(error))}. It opens by <code>{file}</code> or <code>{server}</code>."
+            reason = tr("No page: {}. It opens by <code>{}</code> or <code>{}</code>.").format(
+                html.escape(str(error)), file, server
+            )
             return f"{_summary(report, is_open=True)}<p>{reason}</p>"
         return _summary(report, is_open=False) + frame
 

@@ -17,6 +17,7 @@ from typing import Any
 from vram import _library
 from vram._error import VramError
 from vram._sizes import parse_limit
+from vram._texts import tr
 from vram.torch._adapter import adapter
 from vram.torch._toolchain import Torch
 
@@ -75,7 +76,9 @@ def enable(device_limit: int | str | None = None) -> Enabled:
     loaded = load(file)
     failure = loaded.vram_torch_install(limit or 0)
     if failure is not None:
-        raise VramError(f"PyTorch {facts.version} did not take the pool: {failure.decode(errors='replace')}")
+        raise VramError(
+            tr("PyTorch {} did not take the pool: {}").format(facts.version, failure.decode(errors="replace"))
+        )
     notes = _notes()
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -126,17 +129,23 @@ def _import_torch() -> Any:
     try:
         return importlib.import_module("torch")
     except ImportError as error:
-        raise VramError(f"vram.enable() puts the pool under PyTorch, but torch can't be imported: {error}") from error
+        raise VramError(
+            tr("vram.enable() puts the pool under PyTorch, but torch can't be imported: {}").format(error)
+        ) from error
 
 
 def _check(torch: Any, facts: Torch) -> None:
     """Raise VramError if this PyTorch cannot use the pool."""
     if getattr(torch.version, "hip", None):
-        raise VramError(f"PyTorch {facts.version} is built for ROCm; vram needs one built for CUDA")
+        raise VramError(tr("PyTorch {} is built for ROCm; vram needs one built for CUDA").format(facts.version))
     if torch.version.cuda is None:
-        raise VramError(f"PyTorch {facts.version} is built without CUDA; install one with it (see pytorch.org)")
+        raise VramError(
+            tr("PyTorch {} is built without CUDA; install one with it (see pytorch.org)").format(facts.version)
+        )
     if facts.release < _OLDEST:
-        raise VramError(f"PyTorch {facts.version} is too old; vram needs {_OLDEST[0]}.{_OLDEST[1]} or newer")
+        raise VramError(
+            tr("PyTorch {} is too old; vram needs {}.{} or newer").format(facts.version, _OLDEST[0], _OLDEST[1])
+        )
     require_driver()
 
 
@@ -150,7 +159,9 @@ def require_driver() -> None:
         # Loaded, not initialized: a later fork stays possible.
         ctypes.CDLL(os.environ.get("VRAM_CUDA_DRIVER") or "libcuda.so.1")
     except OSError as error:
-        raise VramError(f"no CUDA driver on this machine ({error}); install NVIDIA's, or run where it is") from error
+        raise VramError(
+            tr("no CUDA driver on this machine ({}); install NVIDIA's, or run where it is").format(error)
+        ) from error
 
 
 def has_driver() -> bool:
@@ -178,7 +189,9 @@ def load(file: Path) -> ctypes.CDLL:
             loaded = ctypes.CDLL(str(file))
             _library.declare(loaded, _PROTOTYPES)
         except (OSError, AttributeError) as error:
-            raise VramError(f"the adapter can't be loaded ({error}); delete {file} and try again") from error
+            raise VramError(
+                tr("the adapter can't be loaded ({}); delete {} and try again").format(error, file)
+            ) from error
         _State.adapter = loaded
     return _State.adapter
 
@@ -187,18 +200,24 @@ def _notes() -> tuple[str, ...]:
     """Return notes on the user's PyTorch settings that have no effect with the pool."""
     notes = []
     if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING", "0") not in ("", "0"):
-        notes.append("PYTORCH_NO_CUDA_MEMORY_CACHING is set, but vram's pool keeps memory; disable() it to go without")
+        notes.append(
+            tr("PYTORCH_NO_CUDA_MEMORY_CACHING is set, but vram's pool keeps memory; disable() it to go without")
+        )
     if os.environ.get(_REGISTER_ALL, "0") not in ("", "0"):
         notes.append(
-            f"{_REGISTER_ALL} is set: NCCL registers PyTorch's own segments only, not the pool's memory; allocate buffers "
-            "that are to be registered in a torch.cuda.MemPool"
+            tr(
+                "{} is set: NCCL registers PyTorch's own segments only, not the pool's memory; allocate "
+                "buffers that are to be registered in a torch.cuda.MemPool"
+            ).format(_REGISTER_ALL)
         )
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         settings = os.environ.get(name, "")
         if re.search(r"backend\s*:\s*cudaMallocAsync", settings):
             notes.append(
-                f"{name} asks for the backend cudaMallocAsync: under vram's pool it serves private pools only "
-                "(CUDA graphs, MemPool); leave it out"
+                tr(
+                    "{} asks for the backend cudaMallocAsync: under vram's pool it serves private pools only "
+                    "(CUDA graphs, MemPool); leave it out"
+                ).format(name)
             )
         ignored = re.findall(
             r"(expandable_segments|max_split_size_mb|garbage_collection_threshold|roundup_power2_divisions)\s*:",
@@ -206,7 +225,9 @@ def _notes() -> tuple[str, ...]:
         )
         if ignored:
             notes.append(
-                f"{name} sets {', '.join(dict.fromkeys(ignored))}: that is about PyTorch's own allocator, which under "
-                "vram's pool serves private pools only (CUDA graphs, MemPool); the pool has no need of it"
+                tr(
+                    "{} sets {}: that is about PyTorch's own allocator, which under vram's pool serves "
+                    "private pools only (CUDA graphs, MemPool); the pool has no need of it"
+                ).format(name, ", ".join(dict.fromkeys(ignored)))
             )
     return tuple(notes)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from vram._error import VramError
 from vram._library import PACKAGE
+from vram._texts import tr
 from vram.torch import _toolchain
 from vram.torch._compiled import compiled, fingerprint, flags
 from vram.torch._decorator import HeaderError, decorator
@@ -23,8 +24,10 @@ def adapter(torch: Torch, c_header: Path = PACKAGE / "include", libraries: tuple
         generated = decorator(torch.include)
     except (OSError, HeaderError) as error:
         raise VramError(
-            f"PyTorch {torch.version}: its headers are not as vram knows them from 2.4 to 2.13: {error}; "
-            "please report it with your version of PyTorch"
+            tr(
+                "PyTorch {}: its headers are not as vram knows them from 2.4 to 2.13: {}; please report "
+                "it with your version of PyTorch"
+            ).format(torch.version, error)
         ) from error
     sources = sorted(path for path in SOURCES.rglob("*") if path.is_file())
     sources += sorted((c_header / "vram").glob("*.h"))

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Callable
 
 from vram._error import VramError
+from vram._texts import tr
 from vram.torch._toolchain import Torch
 
 _FLAGS = (
@@ -127,7 +128,8 @@ def _compile(what: str, torch: Torch, command: Callable[[Path, Path], list[str]]
         if done.returncode != 0:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
             raise VramError(
-                f"the {what} does not compile against PyTorch {torch.version}: {lines[0] if lines else 'no message'}\n"
-                f"the command was: {' '.join(words)}"
+                tr("the {} does not compile against PyTorch {}: {}\nthe command was: {}").format(
+                    what, torch.version, lines[0] if lines else "no message", " ".join(words)
+                )
             )
         os.replace(output, target)

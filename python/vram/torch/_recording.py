@@ -15,6 +15,7 @@ from typing import Any
 
 from vram import torch as under_torch
 from vram._error import VramError
+from vram._texts import tr
 
 
 def is_available() -> bool:
@@ -75,17 +76,19 @@ def start_tap(stacks: bool) -> None:
     """
     torch = sys.modules.get("torch")
     if torch is None:
-        raise VramError("PyTorch's own allocator can be recorded once torch is imported; import it first")
+        raise VramError(tr("PyTorch's own allocator can be recorded once torch is imported; import it first"))
     try:
         _, file, _ = under_torch.prepare_adapter(torch)
         failure = under_torch.load(file).vram_torch_tap(int(stacks))
     except VramError as error:
         raise VramError(
-            f"PyTorch's own allocator can't be recorded: {error}; what vram's pool serves to others (CuPy, C) is recorded "
-            "without it"
+            tr(
+                "PyTorch's own allocator can't be recorded: {}; what vram's pool serves to others (CuPy, "
+                "C) is recorded without it"
+            ).format(error)
         ) from error
     if failure is not None:
-        raise VramError(f"PyTorch's own allocator can't be recorded: {failure.decode(errors='replace')}")
+        raise VramError(tr("PyTorch's own allocator can't be recorded: {}").format(failure.decode(errors="replace")))
     watch_forks()
     atexit.unregister(stop_tap)
     atexit.register(stop_tap)  # before the library ends a recording that runs as long as the process

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vram._error import VramError
+from vram._texts import tr
 
 _COMPILERS = ("g++", "c++", "clang++")
 _CUDA_HEADER = "cuda_runtime_api.h"
@@ -54,9 +55,11 @@ def compiler() -> list[str]:
             return command
     looked_for = f"CXX={named}" if named else f"{', '.join(_COMPILERS)} on PATH"
     raise VramError(
-        f"no C++ compiler (looked for {looked_for}): vram's adapter is compiled once against your PyTorch; "
-        "install one (apt install g++, dnf install gcc-c++ or conda install -c conda-forge gxx), "
-        "or set CXX to the compiler's command"
+        tr(
+            "no C++ compiler (looked for {}): vram's adapter is compiled once against your PyTorch; "
+            "install one (apt install g++, dnf install gcc-c++ or conda install -c conda-forge gxx), "
+            "or set CXX to the compiler's command"
+        ).format(looked_for)
     )
 
 
@@ -67,9 +70,11 @@ def cuda_include(torch: Torch) -> Path:
         if (folder / _CUDA_HEADER).is_file():
             return folder
     raise VramError(
-        f"no {_CUDA_HEADER} (looked in {', '.join(map(str, folders))}): vram's adapter is compiled once against your "
-        "PyTorch and needs CUDA's runtime headers; install them (pip install nvidia-cuda-runtime, or "
-        "nvidia-cuda-runtime-cu12 for CUDA 12) or set CUDA_HOME"
+        tr(
+            "no {} (looked in {}): vram's adapter is compiled once against your PyTorch and needs "
+            "CUDA's runtime headers; install them (pip install nvidia-cuda-runtime, or "
+            "nvidia-cuda-runtime-cu12 for CUDA 12) or set CUDA_HOME"
+        ).format(_CUDA_HEADER, ", ".join(map(str, folders)))
     )
 
 

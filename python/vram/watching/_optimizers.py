@@ -77,7 +77,8 @@ class WatchedOptimizer:
 
     def _states(self, optimizer: Any) -> Iterator[tuple[str, Any]]:
         for name, parameter in self._parameters(optimizer):
-            for key, value in optimizer.state.get(parameter, {}).items():
+            state = optimizer.state.get(parameter, {})  # PyTorch's own have a dict there, others need not
+            for key, value in state.items() if isinstance(state, dict) else ():
                 if is_tensor(value):
                     yield joined(name, str(key)), value
 

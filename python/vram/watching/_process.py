@@ -13,7 +13,8 @@ from vram.watching._calls import Call, unwatch
 from vram.watching._native import native
 from vram.watching._phases import Engine, backward_began, run_backward
 
-_lock = threading.Lock()
+# Garbage may be collected anywhere, also below: the end of a model's life then calls leave() in the same thread.
+_lock = threading.RLock()
 _watches = 0
 _put_back: list[Callable[[], None]] = []
 
@@ -50,13 +51,19 @@ def enter() -> None:
     import torch
 
     with _lock:
+        is_first = _watches == 0
         _watches += 1
-        if _watches == 1:
-            Engine.native = native(Call)
+        if not is_first:
+            return
+        try:
+            Engine.native = native(Call)  # may compile it for seconds, which the user may interrupt
             if Engine.native is not None:
                 Engine.native.start(backward_began)
             _replace(torch.autograd, "_engine_run_backward", _engine)
             _replace(torch.nn.Module, "_replicate_for_data_parallel", _replicate)
+        except BaseException:
+            leave([])
+            raise
 
 
 def leave(names: list[str]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vram import _marks
 from vram._arguments import require_at_least
 from vram._error import VramError
+from vram._texts import tr
 from vram.watching import _process
 from vram.watching._calls import is_watched, unwatch, watch_calls
 from vram.watching._memory import address, leaves, name_tensors
@@ -40,9 +41,9 @@ class Watch:
         self._parameters: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._named_at: tuple[int, int] | None = None  # which recording, and where the first parameter lay
         self._find_parameters()
+        _process.enter()  # first of all that changes something, as it may fail
         self._optimizers = [WatchedOptimizer(o, self._name_of, self._rename_moved) for o in optimizers]
         self._handles = [] if self._optimizers else self._name_gradients_as_they_come()
-        _process.enter()
         watched = self._watch_modules(model, depth)
         self._modules = [weakref.ref(module) for module in watched.values()]
         self._leave = weakref.finalize(model, _process.leave, [name or root_name(model) for name in watched])
@@ -185,14 +186,20 @@ def watch(
     require_at_least(0, depth=depth)
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
-        raise TypeError(f"watch() needs a torch.nn.Module and got a {type(model).__name__}; pass it the model itself")
+        raise TypeError(
+            tr("watch() needs a torch.nn.Module and got a {}; pass it the model itself").format(type(model).__name__)
+        )
     if any(is_watched(module) for module in model.modules()):
-        raise VramError(f"a part of this {type(model).__name__} is watched already; stop() that watch first")
+        raise VramError(
+            tr("a part of this {} is watched already; stop() that watch first").format(type(model).__name__)
+        )
     given: list[Any] = [] if optimizer is None else [optimizer] if hasattr(optimizer, "step") else list(optimizer)
     optimizers = [innermost(one) for one in given]
     for one in optimizers:
         if not hasattr(one, "register_step_pre_hook"):
             raise TypeError(
-                f"watch() needs torch.optim.Optimizers and got a {type(one).__name__}; pass the optimizer itself"
+                tr("watch() needs torch.optim.Optimizers and got a {}; pass the optimizer itself").format(
+                    type(one).__name__
+                )
             )
     return Watch(model, optimizers, name, depth)

@@ -112,17 +112,19 @@ class OwnersOfThreads {
     for (Entry& entry : entries())
       if (entry.thread.load() == thread) entry.thread.store(0);
   }
-  static const Owners* of(uint64_t thread) {
+  struct Entry {
+    std::atomic<uint64_t> thread{0};  // 0: unused
+    std::atomic<Owners*> owners{nullptr};
+    bool is_of(uint64_t whose) const { return thread.load(std::memory_order_acquire) == whose; }
+  };
+  // nullptr: the thread has none, or has ended. It is the thread's as long as is_of() is true.
+  static const Entry* of(uint64_t thread) {
     for (Entry& entry : entries())
-      if (entry.thread.load(std::memory_order_acquire) == thread) return entry.owners.load();
+      if (entry.is_of(thread)) return &entry;
     return nullptr;
   }
 
  private:
-  struct Entry {
-    std::atomic<uint64_t> thread{0};  // 0: unused
-    std::atomic<Owners*> owners{nullptr};
-  };
   static std::array<Entry, kThreads>& entries() {
     static auto* const kAll = new std::array<Entry, kThreads>;
     return *kAll;

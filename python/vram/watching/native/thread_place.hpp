@@ -75,13 +75,12 @@ class ThreadPlace {
   // number, and come right after the nodes that they belong to.
   void arrive_at(uint64_t thread, int64_t sequence) {
     if (sequence < 0 || recorder().is_recording() == 0) return;
-    if (thread != last_thread_ || last_owners_ == nullptr) {
-      last_owners_ = OwnersOfThreads::of(thread);
-      last_thread_ = thread;
+    if (last_ == nullptr || !last_->is_of(thread)) {
+      last_ = OwnersOfThreads::of(thread);
       hint_ = 0;
     }
-    const Owner owner = last_owners_ != nullptr
-                            ? last_owners_->find(static_cast<uint64_t>(sequence), hint_)
+    const Owner owner = last_ != nullptr
+                            ? last_->owners.load()->find(static_cast<uint64_t>(sequence), hint_)
                             : nullptr;
     if (owner != nullptr && owner->watches.load(std::memory_order_relaxed) > 0) arrive(owner);
   }
@@ -126,8 +125,7 @@ class ThreadPlace {
   Owners* owners_ = nullptr;
   Owner owner_ = nullptr;
   Owner backward_ = nullptr;
-  uint64_t last_thread_ = 0;
-  const Owners* last_owners_ = nullptr;
+  const OwnersOfThreads::Entry* last_ = nullptr;  // of the last node
   size_t hint_ = 0;
 };
 

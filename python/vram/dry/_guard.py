@@ -1,0 +1,105 @@
+"""What PyTorch asks of a machine before it works on a GPU, for machines without one: device guards and autograd's streams."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses import fake_tensor
+
+from vram._error import VramError
+from vram._library import library
+from vram._texts import tr
+from vram.dry._patches import Patches
+
+_CUDA, _META = 1, 14  # c10::DeviceType
+_TORCH = Path(torch.__file__).parent
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+_MAX_FUNCTIONS = 128  # at least as many as each of the classes below has
+
+
+def put_in_place(patches: Patches) -> None:
+    """Let PyTorch work on fake tensors of GPUs where it sees none; where it sees one, change nothing.
+
+    A build for the CPU has no guard for GPUs, and gets the one of meta tensors, which does nothing, until the process ends: tensors
+    of a dry run may live as long. A build for CUDA has a substitute for the guard, whose streams have no device; and its autograd
+    looks for the context of a GPU in each backward pass. There, the functions that autograd calls are replaced.
+
+    Raise VramError: the header files that come with PyTorch, which say where these functions are, are missing or different.
+    """
+    if torch.version.cuda is not None and not lacks_gpu():
+        return
+    torch._C._ensureCUDADeviceGuardSet()
+    guards = (ctypes.c_void_p * (_META + 1)).in_dll(_c10(), "_ZN3c104impl26device_guard_impl_registryE")
+    if not guards[_CUDA]:
+        guards[_CUDA] = guards[_META]
+    if not lacks_gpu():
+        return
+    patches.put_where_found(fake_tensor, {"init_gpu_context": lambda _device: None})  # it allocates a real tensor
+    ours = library()
+    streams = {"getStream": ours.vram_dry_stream, "getDefaultStream": ours.vram_dry_stream}
+    streams["exchangeStream"] = ours.vram_dry_same_stream
+    has_context = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_byte)(lambda _hooks, _device: False)
+    try:
+        guard = _Functions(guards[_CUDA] or 0, "c10/core/impl/DeviceGuardImplInterface.h", streams)
+        hooks = _Functions(_hooks(), "ATen/detail/AcceleratorHooksInterface.h", {"hasPrimaryContext": has_context})
+    except (OSError, AttributeError, ValueError) as error:  # no header, no such function in a library, or in a header
+        raise VramError(
+            tr(
+                "PyTorch {} is a build for CUDA and sees no GPU, and vram does not know how to keep its autograd from asking for one ({}); use a build for the CPU for dry runs on this machine"
+            ).format(torch.__version__, error)
+        ) from error
+    for functions in (guard, hooks):
+        functions.replace()
+        patches.on_undo(functions.restore)
+
+
+def lacks_gpu() -> bool:
+    """Return whether PyTorch is a build for CUDA that has no GPU here, also while a dry run lets it seem to have one."""
+    return torch.version.cuda is not None and torch._C._cuda_getDeviceCount() == 0
+
+
+class _Functions:
+    """Virtual functions of a C++ object of PyTorch, replaced by others until restore().
+
+    Such an object begins with the address of a table of functions, in the order in which the header declares them; the word before
+    the table describes the class. The object gets a copy with other entries.
+    """
+
+    def __init__(self, address: int, header: str, others: Mapping[str, Any]) -> None:
+        """Raise OSError or ValueError: the header is missing, or does not declare one of the functions."""
+        slots = slots_of((_TORCH / "include" / header).read_text(encoding="utf-8"))
+        self._object = ctypes.c_void_p.from_address(address)
+        self._before = self._object.value or 0
+        table = ctypes.c_void_p * (2 + _MAX_FUNCTIONS)
+        self._table = table.from_buffer_copy(table.from_address(self._before - 2 * _WORD))
+        for name, function in others.items():
+            self._table[2 + slots.index(name)] = ctypes.cast(function, ctypes.c_void_p)
+        self._others = others  # kept as long as the table that refers to them
+
+    def replace(self) -> None:
+        self._object.value = ctypes.addressof(self._table) + 2 * _WORD
+
+    def restore(self) -> None:
+        self._object.value = self._before
+
+
+def slots_of(header: str) -> list[str]:
+    """Return the virtual functions that a class declares, in the order of its table, where a destructor has two entries."""
+    names = re.findall(r"^\s*virtual\s+(?:[\w:<>]+[*&\s]+)?(~?\w+)\(", header, re.MULTILINE)
+    return [slot for name in names for slot in ((name, name) if name.startswith("~") else (name,))]
+
+
+def _c10() -> ctypes.CDLL:
+    return ctypes.CDLL(str(_TORCH / "lib" / "libc10.so"))
+
+
+def _hooks() -> int:
+    """Return the address of at::CUDAHooks, the functions of PyTorch's CUDA part that its other parts call."""
+    get = ctypes.CDLL(str(_TORCH / "lib" / "libtorch_cpu.so"))._ZN2at6detail12getCUDAHooksEv
+    get.restype = ctypes.c_void_p
+    return int(get())
