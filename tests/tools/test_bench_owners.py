@@ -13,7 +13,7 @@ SPEC.loader.exec_module(owners)
 
 
 def rest(**changed: Any) -> dict[str, Any]:
-    items = [
+    items: list[dict[str, Any]] = [
         {"kind": "allocator", "name": "PyTorch", "bytes": 3 << 30, "basis": "reserved"},
         {"kind": "context", "name": "CUDA", "bytes": 500 << 20, "basis": "growth"},
     ]
