@@ -62,8 +62,20 @@ class Look:
         return f"color:{front};background:{back};{weight}{'opacity:.55;' if self.faint else ''}"
 
 
+def fill(character: str, colour: str) -> str | None:
+    """Return the background of a cell that a block character fills, since fonts leave gaps between them; None for others."""
+    eighths = "▁▂▃▄▅▆▇█".find(character) + 1
+    if eighths > 0:
+        return f"linear-gradient(to top,{colour} {eighths * 12.5}%,transparent 0)"
+    eighths = "▏▎▍▌▋▊▉".find(character) + 1
+    if eighths > 0:
+        return f"linear-gradient(to right,{colour} {eighths * 12.5}%,transparent 0)"
+    shade = {"░": 35, "▒": 55, "▓": 75}.get(character)
+    return f"color-mix(in srgb,{colour} {shade}%,transparent)" if shade else None
+
+
 def spans(line: str, look: Look) -> str:
-    """Places each glyph in the box of its cell, because fonts differ in the width of block characters."""
+    """Return the cells of a line, each glyph in the box of its cell, because fonts differ in the widths of glyphs."""
     out, column, at = [], 0, 0
     while at < len(line):
         code = SGR.match(line, at)
@@ -73,7 +85,12 @@ def spans(line: str, look: Look) -> str:
             continue
         wide = 2 if unicodedata.east_asian_width(line[at]) in "WF" else 1
         place = f"left:{column * CELL_WIDTH:.1f}px;width:{wide * CELL_WIDTH:.1f}px"
-        out.append(f'<i style="{place};{look.css()}">{html.escape(line[at])}</i>')
+        filled = None if look.inverted else fill(line[at], look.colour)
+        if filled:
+            faint = "opacity:.55" if look.faint else ""
+            out.append(f'<i style="{place};background:{filled};{faint}"></i>')
+        else:
+            out.append(f'<i style="{place};{look.css()}">{html.escape(line[at])}</i>')
         column += wide
         at += 1
     return "".join(out)
@@ -93,17 +110,29 @@ def page(text: str) -> tuple[str, int, int]:
     return whole, width, len(lines) * CELL_HEIGHT + 2 * MARGIN
 
 
+def draw(text: str, picture: Path) -> None:
+    """Draw a terminal with this text, whose colours are escape codes, as a PNG."""
+    whole, width, height = page(text)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "screen.html"
+        source.write_text(whole)
+        words = [
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            "--force-device-scale-factor=1.25",
+            f"--window-size={width},{height}",
+        ]
+        target = f"--screenshot={picture.resolve()}"
+        subprocess.run([*words, target, source.as_uri()], check=True, capture_output=True, timeout=120)
+
+
 def main() -> int:
     if len(sys.argv) != 2:
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2
-    whole, width, height = page(sys.stdin.read())
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "screen.html"
-        source.write_text(whole)
-        words = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={width},{height}"]
-        target = f"--screenshot={Path(sys.argv[1]).resolve()}"
-        subprocess.run([*words, target, source.as_uri()], check=True, capture_output=True)
+    draw(sys.stdin.read(), Path(sys.argv[1]))
     return 0
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import catalogue
 import node
+import terminal_picture
 from source_files import ROOT
 from steps import StepFailed
 
@@ -67,17 +69,32 @@ def run_tests(binary: Path = BINARY, *, pictures: bool = False) -> str:
 
     Args:
         binary: The program.
-        pictures: Also write the pictures of the documents into docs/images.
+        pictures: Also write the pictures of the documents into docs/images: of pages, and of the report that README.md shows.
 
     Raises:
         StepFailed: a test failed, or Chromium or the packages are not installed.
     """
-    env = {**os.environ, "VRAM_BINARY": str(binary), "NO_COLOR": "1"}
+    env = {**os.environ, "VRAM_BINARY": str(binary), "VRAM_PYTHON": sys.executable, "NO_COLOR": "1"}
     if pictures:
         env["VRAM_PICTURES"] = str(ROOT / "docs" / "images")
+        _draw_report(binary)
     output = _node("node_modules/vitest/vitest.mjs", "run", env=env)
     passed = re.search(r"Tests +(.+)", output)
     return passed[1].strip() if passed else output
+
+
+def _draw_report(binary: Path) -> None:
+    """Draw the report in README.md, of the recording of `vram demo` that leaks."""
+    report = subprocess.run(
+        [binary, "report", "demo/leak.stacks.pickle.xz"],
+        cwd=ROOT,
+        env={**os.environ, "CLICOLOR_FORCE": "1", "COLUMNS": "101", "LC_ALL": "C.UTF-8", "LANGUAGE": "en"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    terminal_picture.draw(report.stdout, ROOT / "docs" / "images" / "report.png")
 
 
 def _translations() -> str:

@@ -23,7 +23,6 @@
 namespace vram::cli {
 namespace {
 
-constexpr size_t kSweptBudgets = 9;
 constexpr uint64_t kMaxDocumentBytes = uint64_t{256} << 20;
 
 class PlanCommand final : public Command {
@@ -114,7 +113,7 @@ std::string card_of(const PlanRequest& request) {
 
 Result<std::string> sweep_text(const PlanRequest& request, const show::PlanSubject& subject,
                                const Console& console) {
-  VRAM_TRY_ASSIGN(const auto plans, plan::sweep(subject.chain, kSweptBudgets));
+  VRAM_TRY_ASSIGN(const auto plans, plan::sweep(subject.chain, plan::kSweptBudgets));
   return request.json ? show::sweep_json(subject, plans)
                       : show::draw_sweep(subject, plans, text_options(request.output, console));
 }

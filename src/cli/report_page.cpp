@@ -18,15 +18,13 @@
 namespace vram::cli {
 namespace {
 
-constexpr size_t kPlannedBudgets = 12;
-
 // What several budgets cost, if the recording shows the stages of a step: that of a dry run does.
 void add_plan(const trace::Trace& trace, pages::PageMaker& maker) {
   auto found = plan::chain_of(trace, {});
   if (!found) return;
   const show::PlanSubject subject{.chain = std::move(found->chain),
                                   .recorded = std::move(found->step)};
-  const auto plans = plan::sweep(subject.chain, kPlannedBudgets);
+  const auto plans = plan::sweep(subject.chain, plan::kSweptBudgets);
   if (plans) maker.add_document({"plan", show::sweep_json(subject, *plans)});
 }
 

@@ -1,11 +1,15 @@
 #include "pages/device_blocks.hpp"
 
 #include "base/varint.hpp"
+#include "trace/figures.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <span>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -56,10 +60,11 @@ class Kinds {
   std::unordered_map<std::vector<uint64_t>, uint32_t, Hash> ids_;
 };
 
-std::vector<uint64_t> distinct_addresses(const explain::History& history) {
+std::vector<uint64_t> distinct_addresses(const explain::History& history,
+                                         const std::vector<uint32_t>& ids) {
   std::vector<uint64_t> addresses;
-  addresses.reserve(history.lifetimes.size());
-  for (const Lifetime& life : history.lifetimes) addresses.push_back(life.address);
+  addresses.reserve(ids.size());
+  for (const uint32_t id : ids) addresses.push_back(history.lifetimes[id].address);
   std::ranges::sort(addresses);
   const auto rest = std::ranges::unique(addresses);
   addresses.erase(rest.begin(), rest.end());
@@ -92,36 +97,83 @@ void put_differences(Column& column, const std::vector<uint64_t>& rising) {
 
 }  // namespace
 
-std::vector<Block> lifetime_blocks(const std::string& prefix, const DeviceView& view,
-                                   const std::vector<Groups>& groups, PageTexts& texts) {
-  const explain::History& history = view.history;
-  const auto events = view.trace.events_of(view.device);
-  const std::vector<uint64_t> addresses = distinct_addresses(history);
-  Kinds kinds(groups, texts);
+namespace {
+
+// A lifetime in positions.
+struct Life {
+  uint64_t begin = 0;
+  Ends ends;
+
+  [[nodiscard]] bool is_over(uint64_t position) const {
+    return ends.positions != 0 && begin + ends.positions <= position;
+  }
+};
+
+class LifeReader {
+ public:
+  explicit LifeReader(const DeviceView& view)
+      : history_(view.history), events_(view.trace.events_of(view.device)) {}
+
+  [[nodiscard]] Life read(uint32_t id) const {
+    const Lifetime& life = history_.lifetimes[id];
+    const bool is_before = life.alloc_event == explain::kBeforeRecording;
+    const bool is_pending = is_before && explain::is_pending_before(events_, history_, id);
+    return {is_before ? 0 : position_after(life.alloc_event), ends_of(life, is_pending)};
+  }
+
+ private:
+  const explain::History& history_;
+  std::span<const trace::Event> events_;
+};
+
+Block part_block(std::string name, const explain::History& history, const LifeReader& reader,
+                 const std::vector<uint32_t>& ids, Kinds& kinds) {
+  const std::vector<uint64_t> addresses = distinct_addresses(history, ids);
+  Column numbers;
   Column begins;
   Column lives;
   Column waits;
   Column kind_column;
   Column address_column;
-  uint64_t before = 0;
-  for (uint32_t id = 0; id < history.lifetimes.size(); ++id) {
-    const Lifetime& life = history.lifetimes[id];
-    const bool is_before = life.alloc_event == explain::kBeforeRecording;
-    const uint64_t begin = is_before ? 0 : position_after(life.alloc_event);
-    put_varint(begins, begin - before);
-    before = begin;
-    const Ends ends = ends_of(life, is_before && explain::is_pending_before(events, history, id));
-    put_varint(lives, ends.positions);
-    put_varint(waits, ends.waits);
-    put_varint(kind_column, kinds.of(id, life));
-    const auto address = std::ranges::lower_bound(addresses, life.address);
+  uint32_t id_before = 0;
+  uint64_t begin_before = 0;
+  for (const uint32_t id : ids) {
+    const Lifetime& lifetime = history.lifetimes[id];
+    const Life life = reader.read(id);
+    put_varint(numbers, id - std::exchange(id_before, id));
+    put_varint(begins, life.begin - std::exchange(begin_before, life.begin));
+    put_varint(lives, life.ends.positions);
+    put_varint(waits, life.ends.waits);
+    put_varint(kind_column, kinds.of(id, lifetime));
+    const auto address = std::ranges::lower_bound(addresses, lifetime.address);
     put_varint(address_column, static_cast<uint64_t>(address - addresses.begin()));
   }
   Column rising;
   put_differences(rising, addresses);
+  return columns_block(std::move(name),
+                       {&numbers, &begins, &lives, &waits, &kind_column, &address_column, &rising});
+}
+
+}  // namespace
+
+std::vector<Block> lifetime_blocks(const std::string& prefix, const DeviceView& view,
+                                   const std::vector<Groups>& groups, PageTexts& texts,
+                                   uint64_t part_positions) {
+  const explain::History& history = view.history;
+  const LifeReader reader(view);
+  const auto count = static_cast<uint32_t>(history.lifetimes.size());
+  const uint64_t positions = view.device.event_count + 1;
+  Kinds kinds(groups, texts);
   std::vector<Block> blocks;
-  blocks.push_back(columns_block(
-      prefix + ".lifetimes", {&begins, &lives, &waits, &kind_column, &address_column, &rising}));
+  std::vector<uint32_t> ids;  // active somewhere in the part
+  uint32_t next = 0;
+  for (uint64_t part = 0; part * part_positions < positions; ++part) {
+    const uint64_t first = part * part_positions;
+    std::erase_if(ids, [&](uint32_t id) { return reader.read(id).is_over(first); });
+    while (next < count && reader.read(next).begin < first + part_positions) ids.push_back(next++);
+    blocks.push_back(
+        part_block(fmt::format("{}.lifetimes{}", prefix, part), history, reader, ids, kinds));
+  }
   blocks.push_back(kinds.take(prefix + ".kinds"));
   return blocks;
 }
@@ -185,26 +237,31 @@ Block segment_block(std::string name, const DeviceView& view, PageTexts& texts) 
   return columns.take(std::move(name));
 }
 
-Times time_block(std::string name, const DeviceView& view) {
-  const auto count = static_cast<int64_t>(view.device.event_count);
-  Times times;
-  if (view.clock.kind() == explain::Clock::kEventIndex) {
-    times.block = columns_block(std::move(name), {});
-    return times;
-  }
+Times time_blocks(const std::string& prefix, const DeviceView& view, uint64_t part_positions) {
+  const uint64_t positions = view.device.event_count + 1;
+  const bool has_time = view.clock.kind() != explain::Clock::kEventIndex;
+  // Of the last event before a position.
+  const auto time_of = [&](uint64_t position) {
+    return view.clock.time_ns(static_cast<int64_t>(position) - 1);
+  };
   constexpr int64_t kMicrosecond = 1000;
-  bool is_coarse = true;
-  for (int64_t event = 0; event < count && is_coarse; ++event)
-    is_coarse = view.clock.time_ns(event) % kMicrosecond == 0;
-  times.unit_ns = is_coarse ? kMicrosecond : 1;
-  Column column;
+  bool is_coarse = has_time;
+  for (uint64_t position = 0; position < positions && is_coarse; ++position)
+    is_coarse = time_of(position) % kMicrosecond == 0;
+  Times times{.unit_ns = is_coarse ? kMicrosecond : 1, .blocks = {}};
   int64_t latest = 0;
-  for (int64_t event = 0; event < count; ++event) {
-    const int64_t now = std::max(latest, view.clock.time_ns(event));
-    put_varint(column, static_cast<uint64_t>(now - latest) / static_cast<uint64_t>(times.unit_ns));
-    latest = now;
+  for (uint64_t first = 0; first < positions; first += part_positions) {
+    Column column;
+    int64_t before = 0;
+    for (uint64_t position = first;
+         has_time && position < std::min(first + part_positions, positions); ++position) {
+      latest = std::max(latest, time_of(position));
+      put_varint(column, static_cast<uint64_t>(latest - std::exchange(before, latest)) /
+                             static_cast<uint64_t>(times.unit_ns));
+    }
+    times.blocks.push_back(
+        columns_block(fmt::format("{}.times{}", prefix, first / part_positions), {&column}));
   }
-  times.block = columns_block(std::move(name), {&column});
   return times;
 }
 
@@ -240,6 +297,50 @@ Block scope_block(std::string name, const DeviceView& view, PageTexts& texts) {
     put_signed(durations, explain::nanoseconds_between(scope->begin_ns, scope->end_ns));
   }
   return columns_block(std::move(name), {&names, &depths, &firsts, &counts, &begins, &durations});
+}
+
+namespace {
+
+struct Sample {
+  int64_t time_ns = 0;
+  uint64_t used_bytes = 0;
+};
+
+// With what the driver uses itself, as in the report, which a sample states before its end.
+std::vector<Sample> find_samples(const DeviceView& view) {
+  namespace figures = trace::figures;
+  std::vector<Sample> samples;
+  if (view.clock.kind() == explain::Clock::kEventIndex ||
+      view.device.kind != trace::DeviceKind::kGpu)
+    return samples;
+  uint64_t driver = 0;
+  for (const trace::Figure& figure : view.trace.figures) {
+    if (figure.device != view.device.ordinal) continue;
+    const std::string_view name = view.trace.tables.strings[figure.name];
+    if (name == figures::kDriver) driver = figure.value == figures::kUnknown ? 0 : figure.value;
+    if (name == figures::kUsed && figure.value != figures::kUnknown)
+      samples.push_back({figure.time_ns, figure.value + driver});
+  }
+  std::ranges::stable_sort(samples, {}, &Sample::time_ns);
+  return samples;
+}
+
+}  // namespace
+
+Block sample_block(std::string name, const DeviceView& view) {
+  const std::vector<Sample> samples = find_samples(view);
+  const size_t run = (samples.size() + kMaxSamples - 1) / kMaxSamples;
+  Column times;
+  Column bytes;
+  Sample before{view.clock.origin_unix_ns(), 0};
+  for (size_t first = 0; first < samples.size(); first += run) {
+    const auto part = std::span(samples).subspan(first, std::min(run, samples.size() - first));
+    const Sample& largest = *std::ranges::max_element(part, {}, &Sample::used_bytes);
+    put_signed(times, explain::nanoseconds_between(before.time_ns, largest.time_ns));
+    put_signed(bytes, wrapping_difference(largest.used_bytes, before.used_bytes));
+    before = largest;
+  }
+  return columns_block(std::move(name), {&times, &bytes});
 }
 
 }  // namespace vram::pages

@@ -31,12 +31,13 @@ Json json_dimensions(const std::vector<Groups>& groups) {
 }
 
 Json json_device(const explain::DeviceView& view, const std::vector<Groups>& groups,
-                 int64_t time_unit_ns) {
+                 int64_t time_unit_ns, uint64_t part_positions) {
   return {{"name", show::device_name(view.report)},
           {"clock", show::identifier(view.clock.kind())},
           {"events", view.device.event_count},
           {"lifetimes", view.history.lifetimes.size()},
           {"bin_positions", positions_per_bin(view.device.event_count)},
+          {"part_positions", part_positions},
           {"time_unit_ns", time_unit_ns},
           {"memory_bytes", json_or_null(view.report.memory_bytes)},
           {"dimensions", json_dimensions(groups)}};
@@ -48,7 +49,8 @@ void append(std::vector<Block>& to, std::vector<Block> blocks) {
 
 }  // namespace
 
-PageMaker::PageMaker(PageKind kind, std::string_view title) {
+PageMaker::PageMaker(PageKind kind, std::string_view title, uint64_t part_positions)
+    : part_positions_(part_positions) {
   page_.head = {{"schema", "vram.page/1"},
                 {"kind", kKinds[static_cast<size_t>(kind)]},
                 {"title", valid_utf8(title)},
@@ -69,15 +71,16 @@ void PageMaker::add(const trace::Trace& trace, const explain::Report& report) {
     const explain::DeviceView view(trace, report, i);
     const std::vector<Groups> groups = find_groups(view);
     const std::string prefix = fmt::format("{}device{}", recording, i);
-    Times times = time_block(prefix + ".times", view);
-    devices.push_back(json_device(view, groups, times.unit_ns));
+    Times times = time_blocks(prefix, view, part_positions_);
+    devices.push_back(json_device(view, groups, times.unit_ns, part_positions_));
     page_.first.push_back(overview_block(prefix + ".overview", view, groups));
     page_.rest.push_back(scope_block(prefix + ".scopes", view, texts));
+    page_.rest.push_back(sample_block(prefix + ".samples", view));
     page_.rest.push_back(segment_block(prefix + ".segments", view, texts));
     page_.rest.push_back(
         json_block(prefix + ".replays", json_replays(trace, trace.devices[i], report.devices[i])));
-    append(page_.rest, lifetime_blocks(prefix, view, groups, texts));
-    page_.rest.push_back(std::move(times.block));
+    append(page_.rest, lifetime_blocks(prefix, view, groups, texts, part_positions_));
+    append(page_.rest, std::move(times.blocks));
   }
   page_.first.push_back({recording + "report", show::report_json(report)});
   append(page_.rest, texts.take_blocks(recording));

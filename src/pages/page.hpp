@@ -4,6 +4,7 @@
 
 #include "explain/report.hpp"
 #include "pages/block.hpp"
+#include "pages/device_blocks.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
@@ -28,7 +29,8 @@ enum class PageKind : uint8_t {
 
 class PageMaker {
  public:
-  PageMaker(PageKind kind, std::string_view title);
+  // `part_positions`: what a page reads at a time of a large recording (device_blocks.hpp).
+  PageMaker(PageKind kind, std::string_view title, uint64_t part_positions = kPartPositions);
 
   // Reads the trace, whose blocks are copied: it may go afterwards. `report`: of this trace. Linear
   // in the events.
@@ -39,6 +41,7 @@ class PageMaker {
 
  private:
   Page page_;
+  uint64_t part_positions_;
 };
 
 }  // namespace vram::pages

@@ -6,9 +6,12 @@
 #include "explain/moment/device_view.hpp"
 #include "explain/testing/caching_allocator.hpp"
 #include "explain/testing/zoo.hpp"
+#include "pages/device_blocks.hpp"
 #include "pages/html.hpp"
 #include "pages/overview.hpp"
+#include "trace/figures.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,8 +100,9 @@ struct Made {
   explain::Report report;
   Page page;
 
-  explicit Made(trace::Trace of) : trace(std::move(of)), report(explain::explain(trace).value()) {
-    PageMaker maker(PageKind::kReport, "test");
+  explicit Made(trace::Trace of, uint64_t part_positions = kPartPositions)
+      : trace(std::move(of)), report(explain::explain(trace).value()) {
+    PageMaker maker(PageKind::kReport, "test", part_positions);
     maker.add(trace, report);
     page = maker.take();
   }
@@ -114,17 +118,18 @@ struct Made {
 
 // From the blocks, as the page computes it.
 explain::Totals totals_of(const Made& made, uint64_t position) {
-  const auto lifetimes = made.columns("lifetimes");
+  const uint64_t part = position / made.device()["part_positions"].get<uint64_t>();
+  const auto lifetimes = made.columns(fmt::format("lifetimes{}", part));
   const auto kinds = made.columns("kinds");
-  const Numbers begins = summed(lifetimes[0]);
+  const Numbers begins = summed(lifetimes[1]);
   explain::Totals totals;
   for (size_t i = 0; i < begins.size(); ++i) {
-    const uint64_t life = lifetimes[1][i];
-    const uint64_t wait = lifetimes[2][i];
+    const uint64_t life = lifetimes[2][i];
+    const uint64_t wait = lifetimes[3][i];
     const uint64_t end = life == 0 ? UINT64_MAX : begins[i] + life;
     if (begins[i] > position || end <= position) continue;
     const uint64_t requested = life != 0 ? end - wait : wait == 0 ? end : begins[i] + wait - 1;
-    const uint64_t kind = lifetimes[3][i];
+    const uint64_t kind = lifetimes[4][i];
     totals.requested_bytes += kinds[0][kind];
     totals.active_bytes += kinds[1][kind];
     if (requested > position) totals.allocated_bytes += kinds[1][kind];
@@ -150,6 +155,31 @@ TEST_P(PageOfARandomProgram, RestoresTheTotalsOfEveryMoment) {
       EXPECT_EQ(totals_of(made, position), walker.totals()) << position;
     }
   }
+}
+
+TEST_P(PageOfARandomProgram, RestoresTheTotalsFromThePartOfTheMoment) {
+  const Made made(random_trace(GetParam()), 512);
+  const explain::DeviceView view(made.trace, made.report, 0);
+  explain::TotalsWalker walker(made.trace.events_of(view.device), view.history);
+  for (uint64_t position = 1; !walker.at_end(); ++position) {
+    (void)walker.step();
+    if (position % 512 == 0 || position % 512 == 511 || position % 97 == 0) {
+      EXPECT_EQ(totals_of(made, position), walker.totals()) << position;
+    }
+  }
+  // The times of all parts are those of the whole, and blocks keep their numbers.
+  const Made whole(random_trace(GetParam()));
+  const uint64_t positions = view.device.event_count + 1;
+  Numbers times;
+  std::vector<bool> is_found(view.history.lifetimes.size());
+  for (uint64_t part = 0; part * 512 < positions; ++part) {
+    const Numbers of_part = summed(made.columns(fmt::format("times{}", part))[0]);
+    times.insert(times.end(), of_part.begin(), of_part.end());
+    for (const uint64_t id : summed(made.columns(fmt::format("lifetimes{}", part))[0]))
+      is_found.at(id) = true;
+  }
+  EXPECT_EQ(times, summed(whole.columns("times0")[0]));
+  EXPECT_EQ(std::ranges::count(is_found, false), 0);
 }
 
 TEST_P(PageOfARandomProgram, HasBinsWithTheLargestTotalsAndTheGroupsThere) {
@@ -199,6 +229,31 @@ TEST(Page, HasTheHoldersOfTheReportAsGroups) {
   }
 }
 
+TEST(Page, HasTheSamplesOfTheDeviceInOrderOfTime) {
+  trace::Trace trace = random_trace(1);
+  const auto used = trace.tables.strings.intern(trace::figures::kUsed);
+  const auto other = trace.tables.strings.intern(trace::figures::kTotal);
+  const auto driver = trace.tables.strings.intern(trace::figures::kDriver);
+  const int64_t begin = trace.events[0].time_ns;
+  trace.figures = {
+      {begin + 1'000, 10, driver, 0}, {begin + 3'000, 70, used, 0},
+      {begin + 1'000, 90, used, 0},   {begin + 2'000, 80, used, 1},
+      {begin + 2'000, 99, other, 0},  {begin, trace::figures::kUnknown, driver, 0},
+      {begin - 500, 60, used, 0},     {begin + 4'000, trace::figures::kUnknown, used, 0}};
+  const auto columns = Made(std::move(trace)).columns("samples");
+  EXPECT_EQ(unzigzagged(columns[0]), (Numbers{static_cast<uint64_t>(-500), 1'000, 3'000}));
+  EXPECT_EQ(unzigzagged(columns[1]), (Numbers{60, 100, 80}));
+}
+
+TEST(Page, KeepsTheLargestOfManySamples) {
+  trace::Trace trace = random_trace(1);
+  const auto used = trace.tables.strings.intern(trace::figures::kUsed);
+  for (size_t i = 0; i < 2 * kMaxSamples; ++i)
+    trace.figures.push_back({static_cast<int64_t>(i), i % 2, used, 0});
+  const auto columns = Made(std::move(trace)).columns("samples");
+  EXPECT_EQ(unzigzagged(columns[1]), Numbers(kMaxSamples, 1));
+}
+
 TEST(Page, IsAFileThatVramReplaces) {
   const Made made(random_trace(1));
   std::string text;
@@ -208,7 +263,7 @@ TEST(Page, IsAFileThatVramReplaces) {
   });
   ASSERT_TRUE(written);
   EXPECT_TRUE(is_own_format(std::string_view(text).substr(0, kFormatBytes), ""));
-  EXPECT_LT(text.find(R"(id="head")"), text.find(R"(id="r0.device0.lifetimes")"));
+  EXPECT_LT(text.find(R"(id="head")"), text.find(R"(id="r0.device0.lifetimes0")"));
   EXPECT_EQ(text.find("VERSION_OF"), std::string::npos);
 }
 

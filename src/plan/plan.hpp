@@ -35,6 +35,7 @@ struct Plan {
 [[nodiscard]] Result<Plan> make_plan(const Chain& chain, uint64_t budget_bytes,
                                      const RotorSettings& settings = {});
 
+inline constexpr size_t kSweptBudgets = 9;
 // Plans for `count` budgets (at least 2) from the smallest that suffices, in equal steps, to the
 // one with which nothing is recomputed. One plan if both are the same.
 [[nodiscard]] Result<std::vector<Plan>> sweep(const Chain& chain, size_t count,

@@ -20,6 +20,7 @@ from conftest import ROOT
 
 import vram
 import vram.torch
+from vram.monitoring import _driver
 from vram.recording import _flight, _graphs, _growth, _record, _taps
 from vram.torch import _recording
 from vram.watching import _process
@@ -256,6 +257,18 @@ def test_states_that_are_no_dict_are_left_out(monkeypatch: pytest.MonkeyPatch) -
             model(torch.ones(1, 2)).sum().backward()
             optimizer.step()
     assert ("gradient", "weight") in recorder.named
+
+
+def test_the_drivers_figures_are_unknown_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: str) -> None:
+        raise FileNotFoundError(path)
+
+    gpu = SimpleNamespace(processes=(SimpleNamespace(pid=7, used_bytes=5),), used_bytes=9)
+    monkeypatch.setattr(_driver._Sampler, "of_this_process", classmethod(lambda _cls: object()))
+    monkeypatch.setattr(_driver._Sampler, "index_of", {"0000:19:00.0": 0})
+    monkeypatch.setattr(_driver, "read_gpu", lambda *_: gpu)
+    monkeypatch.setattr(_driver, "os", SimpleNamespace(stat=fail, getpid=os.getpid))
+    assert _driver.use_of(0, "0000:19:00.0") == _driver.UNKNOWN_USE
 
 
 IMPORTS_AND_SEARCHES = """

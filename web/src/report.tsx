@@ -4,6 +4,7 @@ import { App } from "./app/app";
 import { attachKeys } from "./app/keys";
 import { fromLink, placeOf, toLink } from "./app/link";
 import { json, pageBlocks } from "./data/blocks";
+import { printInLightColours } from "./app/paper";
 import { Recording } from "./data/model";
 import type { Head } from "./data/page";
 import "./style.css";
@@ -31,16 +32,27 @@ async function start(): Promise<void> {
       app,
       viewsOf(app).map(({ id }) => id),
     );
+    printInLightColours();
     root.replaceChildren();
     render(<Shell app={app} />, root);
     document.documentElement.dataset.first = String(Math.round(performance.now()));
     // The picture is on the screen before the rest is read.
     await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 0)));
     await app.loadDetail();
+    app.keepLoaded();
     document.documentElement.dataset.ready = String(Math.round(performance.now()));
   } catch (error) {
     root.textContent = `This report cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
     throw error;
+  }
+}
+
+/** Browsers refuse it in sandboxed frames and after many changes in a short time: the page then works without it. */
+function replaceAddress(link: string): void {
+  try {
+    history.replaceState(null, "", link);
+  } catch {
+    // The next change tries again.
   }
 }
 
@@ -51,14 +63,16 @@ function keepLink(app: App): void {
     clearTimeout(timer);
     timer = setTimeout(() => {
       const link = toLink(app);
-      if (link !== location.hash) history.replaceState(null, "", link);
+      if (link !== location.hash) replaceAddress(link);
     }, 120);
   });
-  addEventListener("hashchange", async () => {
-    if (location.hash === toLink(app)) return;
-    const place = placeOf(app, location.hash);
+  addEventListener("hashchange", async ({ newURL }) => {
+    // The address may have been written again since then.
+    const { hash } = new URL(newURL);
+    if (hash === toLink(app)) return;
+    const place = placeOf(app, hash);
     if (place) await app.switchTo(place.recording, place.device);
-    app.store.set(fromLink(app, location.hash));
+    app.store.set(fromLink(app, hash));
   });
 }
 

@@ -1,5 +1,5 @@
 // A random program over a small allocator, as the blocks of a page and as plain facts to compare with.
-import { Detail } from "../src/data/detail";
+import { Detail, readKinds, readSegments } from "../src/data/detail";
 import type { DeviceHead } from "../src/data/page";
 import { columnsOf, differences, zigzag } from "./encode";
 
@@ -15,7 +15,8 @@ export interface Life {
 export interface Program {
   head: DeviceHead;
   lives: Life[];
-  detail: Detail;
+  detail: Detail; // the whole
+  parts: Detail[];
 }
 
 export function random(seed: number): () => number {
@@ -27,7 +28,7 @@ export function random(seed: number): () => number {
 }
 
 /** `events` events: allocations and frees, each with the free's request one event before its completion. */
-export function makeProgram(seed: number, events: number, groups = 14): Program {
+export function makeProgram(seed: number, events: number, groups = 14, partPositions = 2 ** 20): Program {
   const next = random(seed);
   const lives: Life[] = [];
   const live: Life[] = [];
@@ -46,36 +47,49 @@ export function makeProgram(seed: number, events: number, groups = 14): Program 
     }
     ++position;
   }
-  return build(lives, position, groups);
+  return build(lives, position, groups, partPositions);
 }
 
-function build(lives: Life[], positions: number, groups: number): Program {
+/** The lives that are active in [first, last), as src/pages/device_blocks.cpp writes them. */
+function encodePart(lives: Life[], first: number, last: number): Uint8Array {
+  const ids = lives.flatMap((life, i) => (life.begin < last && (life.end === 0 || life.end > first) ? [i] : []));
+  const inside = ids.map((id) => lives[id]);
+  const addresses = [...new Set(inside.map((life) => life.address))].sort((a, b) => a - b);
+  const index = new Map(addresses.map((address, i) => [address, i]));
+  return columnsOf([
+    differences(ids),
+    differences(inside.map((life) => life.begin)),
+    inside.map((life) => (life.end === 0 ? 0 : life.end - life.begin)),
+    inside.map((life) => life.wait),
+    ids,
+    inside.map((life) => index.get(life.address) as number),
+    differences(addresses),
+  ]);
+}
+
+function build(lives: Life[], positions: number, groups: number, partPositions: number): Program {
   const head: DeviceHead = {
     name: "GPU 0",
     clock: "event_index",
     events: positions - 1,
     lifetimes: lives.length,
     bin_positions: 64,
+    part_positions: partPositions,
     time_unit_ns: 1,
     memory_bytes: null,
     dimensions: [{ id: "user_frame", groups: Array.from({ length: groups }, (_, i) => `group ${i}`) }],
   };
-  const addresses = [...new Set(lives.map((life) => life.address))].sort((a, b) => a - b);
-  const index = new Map(addresses.map((address, i) => [address, i]));
-  const lifetimes = columnsOf([
-    differences(lives.map((life) => life.begin)),
-    lives.map((life) => (life.end === 0 ? 0 : life.end - life.begin)),
-    lives.map((life) => life.wait),
-    lives.map((_, i) => i),
-    lives.map((life) => index.get(life.address) as number),
-    differences(addresses),
-  ]);
-  const kinds = columnsOf([
+  const kindColumns = columnsOf([
     lives.map((life) => life.bytes - 100),
     lives.map((life) => life.bytes),
     lives.map(() => 0),
     lives.map((life) => life.group),
   ]);
-  const segments = columnsOf([[0, 10], [0, 0], [zigzag(0), zigzag(2 ** 30)], [2 ** 20, 2 ** 21], [0, 0], [0, 0]]);
-  return { head, lives, detail: new Detail(head, lifetimes, kinds, segments) };
+  const segmentColumns = columnsOf([[0, 10], [0, 0], [zigzag(0), zigzag(2 ** 30)], [2 ** 20, 2 ** 21], [0, 0], [0, 0]]);
+  const kinds = readKinds(kindColumns, head);
+  const segments = readSegments(segmentColumns);
+  const part = (first: number, last: number) => new Detail(first, last, encodePart(lives, first, last), kinds, segments);
+  const parts: Detail[] = [];
+  for (let first = 0; first < positions; first += partPositions) parts.push(part(first, Math.min(first + partPositions, positions)));
+  return { head, lives, detail: part(0, positions), parts };
 }

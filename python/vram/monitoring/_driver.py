@@ -102,9 +102,9 @@ def use_of(device: int, pci_id: str | None = None) -> DriverUse:
         if sampler is None or index is None:
             return UNKNOWN_USE
         gpu = read_gpu(sampler, index)
-    except (VramError, OSError):  # no library of vram: the other figures do not need it
+        return DriverUse(_own_bytes(gpu), gpu.used_bytes)
+    except (VramError, OSError):  # no library of vram, or no /proc: the other figures do not need them
         return UNKNOWN_USE
-    return DriverUse(_own_bytes(gpu), gpu.used_bytes)
 
 
 def _pci_id_of(device: int) -> str | None:

@@ -147,8 +147,8 @@ class RankedRows {
   }
   std::vector<Line> titles() const {
     std::vector<Line> titles(2);
-    for (const char* title : {bars_ || columns_ < kColumnsForShares ? "" : "utilized", "reserved",
-                              tr("in driver"), "retries"})
+    for (const char* title : {bars_ || columns_ < kColumnsForShares ? "" : tr("utilized"),
+                              tr("reserved"), tr("in driver"), tr("retries")})
       titles.emplace_back(title, Style::kFaint);
     return titles;
   }

@@ -3,7 +3,7 @@ import { Axis } from "../data/axis";
 import { Space } from "../charts/space";
 import type { Detail, Totals } from "../data/detail";
 import type { BlockSource } from "../data/blocks";
-import type { DeviceModel, Recording } from "../data/model";
+import { type DeviceModel, MAX_PARTS, type Recording } from "../data/model";
 import type { Head } from "../data/page";
 import { type SegmentView, viewSegments } from "../data/segments";
 import { t } from "../texts";
@@ -41,6 +41,7 @@ export class App {
   private spaces: { detail: Detail; space: Space } | null = null;
   private sums: { key: string; totals: Totals } | null = null;
   private lives: { key: string; live: number[] } | null = null;
+  private loading: Promise<void> | null = null;
 
   constructor(
     readonly head: Head,
@@ -63,7 +64,13 @@ export class App {
       query: "",
       help: false,
       loaded: 0,
+      problem: "",
     });
+  }
+
+  /** The blocks of the part that has the chosen moment, if they are loaded. */
+  get detail(): Detail | null {
+    return this.model.detailAt(this.store.get().position);
   }
 
   get defaultDimension(): number {
@@ -94,7 +101,7 @@ export class App {
 
   /** The blocks that are active at a position; none before they are loaded. */
   live(position: number): number[] {
-    const { detail } = this.model;
+    const detail = this.model.detailAt(position);
     if (!detail) return [];
     const key = `${this.key()}/${position}`;
     if (this.lives?.key !== key) this.lives = { key, live: detail.live(position) };
@@ -102,7 +109,7 @@ export class App {
   }
 
   totals(position: number): Totals | null {
-    const { detail } = this.model;
+    const detail = this.model.detailAt(position);
     if (!detail) return null;
     const key = `${this.key()}/${position}`;
     if (this.sums?.key !== key) this.sums = { key, totals: detail.totals(position, this.live(position)) };
@@ -110,7 +117,7 @@ export class App {
   }
 
   segments(position: number): SegmentView[] {
-    const { detail } = this.model;
+    const detail = this.model.detailAt(position);
     if (!detail) return [];
     const key = `${this.key()}/${position}`;
     if (this.map?.key !== key) this.map = { key, views: viewSegments(detail, position, this.live(position)) };
@@ -119,7 +126,7 @@ export class App {
 
   /** The addresses of the device over the whole recording. */
   space(): Space | null {
-    const { detail } = this.model;
+    const { detail } = this;
     if (!detail) return null;
     if (this.spaces?.detail !== detail) this.spaces = { detail, space: new Space(detail) };
     return this.spaces.space;
@@ -127,7 +134,8 @@ export class App {
 
   /** The groups that hold memory at a position, the largest first. Until blocks are loaded, those of the coarse timeline. */
   heldAt(position: number, dimension: number): Held[] {
-    const { detail, overview } = this.model;
+    const { overview } = this.model;
+    const detail = this.model.detailAt(position);
     const key = `${this.key()}/${position}/${dimension}/${detail !== null}`;
     if (this.held?.key === key) return this.held.held;
     const groups = new Map<number, Held>();
@@ -165,11 +173,44 @@ export class App {
     await this.loadDetail();
   }
 
-  /** Reads all blocks of the device. */
-  async loadDetail(): Promise<void> {
-    if (this.model.detail) return;
-    await this.recording.loadDetail(this.model);
-    this.store.set({ loaded: this.store.get().loaded + 1 });
+  /** Reads the blocks that the state needs, unless they are there; views draw again then. */
+  loadDetail(): Promise<void> {
+    this.loading ??= this.loadMissing()
+      .then(
+        () => this.store.get().problem && this.store.set({ problem: "" }),
+        (error: unknown) => this.store.set({ problem: error instanceof Error ? error.message : String(error) }),
+      )
+      .then(() => {
+        this.loading = null;
+      });
+    return this.loading;
+  }
+
+  /** From now on, what a change of the state needs is read. Recordings of one part are read once. */
+  keepLoaded(): void {
+    this.store.subscribe(() => {
+      if (!this.model.isOnePart && this.missingParts().length > 0) void this.loadDetail();
+    });
+  }
+
+  private async loadMissing(): Promise<void> {
+    for (;;) {
+      const { model, recording } = this;
+      const missing = this.missingParts();
+      if (model.isLoaded && missing.length === 0) return;
+      await recording.loadParts(model, missing.slice(0, 1));
+      this.store.set({ loaded: this.store.get().loaded + 1 });
+    }
+  }
+
+  /** The parts that have the chosen moment, the ends of the range and, if it is not too long, the window. */
+  private missingParts(): number[] {
+    const { model } = this;
+    const { position, range, window } = this.store.get();
+    const needed = new Set([position, ...(range ?? [])].map((each) => model.partOf(each)));
+    const ends = (window ?? [this.axis().begin, this.axis().end]).map((each) => model.partOf(this.axis().position(each)));
+    if (needed.size + ends[1] - ends[0] < MAX_PARTS) for (let part = ends[0]; part <= ends[1]; ++part) needed.add(part);
+    return [...needed].slice(0, MAX_PARTS).filter((part) => !model.hasPart(part));
   }
 
   choose(position: number): void {

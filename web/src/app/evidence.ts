@@ -13,7 +13,7 @@ export function evidenceOf(app: App, finding: Finding): Partial<State> | null {
     return { view: "map", position, range: null };
   }
   if (finding.kind === "leak" || finding.kind === "growth") return growthEvidence(app, finding, group);
-  if (WASTE.has(finding.kind)) return { view: "map", position: report.peak.reserved_event + 1, range: null };
+  if (WASTE.has(finding.kind)) return { view: "map", position: report.at_reserved_peak.event + 1, range: null };
   if (finding.kind === "recording") return null;
   return { view: "timeline", position: peak, range: null, dimension: 0, highlight: group };
 }

@@ -38,7 +38,8 @@ export function placeOf(app: App, hash: string): { recording: number; device: nu
 /** The parts of a state that a link names, besides these. */
 export function fromLink(app: App, hash: string): Partial<State> {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const state: Partial<State> = {};
+  // What a link does not name is as it is at first, except for the view and the moment.
+  const state: Partial<State> = { window: null, range: null, highlight: null, block: null, axis: "time", map: "moment", dimension: app.defaultDimension };
   const number = (name: string) => {
     const text = parts.get(name);
     return text !== null && /^-?\d+$/.test(text) ? Number(text) : null;

@@ -16,6 +16,7 @@ export interface State {
   block: number | null; // the chosen one
   query: string;
   help: boolean;
+  problem: string; // why blocks could not be read
   loaded: number; // counts what was loaded after the first picture, so that views draw again
 }
 

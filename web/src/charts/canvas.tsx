@@ -21,6 +21,12 @@ export function penOf(canvas: HTMLCanvasElement): Pen {
   return { context, width, height };
 }
 
+/** Nothing is drawn on a canvas without a size, as in a frame that is not shown yet. It is drawn when it gets one. */
+function drawOn(canvas: HTMLCanvasElement, draw: (pen: Pen) => void): void {
+  const pen = penOf(canvas);
+  if (pen.width > 0 && pen.height > 0) draw(pen);
+}
+
 interface Props {
   label: string;
   className?: string;
@@ -33,16 +39,21 @@ export function Canvas({ label, className, draw, attach }: Props) {
   const latest = useRef(draw);
   latest.current = draw;
   useEffect(() => {
-    if (canvas.current) draw(penOf(canvas.current));
+    if (canvas.current) drawOn(canvas.current, draw);
   });
   useEffect(() => {
     const element = canvas.current;
     if (!element) return;
-    const observer = new ResizeObserver(() => latest.current(penOf(element)));
+    const again = () => drawOn(element, latest.current);
+    const observer = new ResizeObserver(again);
     observer.observe(element);
+    addEventListener("beforeprint", again);
+    addEventListener("afterprint", again);
     const detach = attach?.(element);
     return () => {
       observer.disconnect();
+      removeEventListener("beforeprint", again);
+      removeEventListener("afterprint", again);
       detach?.();
     };
   }, []);

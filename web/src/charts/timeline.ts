@@ -5,6 +5,7 @@ import type { DeviceModel } from "../data/model";
 import { bytes, count, moment } from "../format";
 import { t } from "../texts";
 import { fitText, FONT, haloText, type Pen } from "./canvas";
+import { drawLimit, drawMarks, drawUsed, mostUsed, nameReserved } from "./marks";
 import { blended, type Theme } from "./palette";
 import { boundaries, sample, type Samples } from "./samples";
 import { byteStep, niceStep, ticks } from "./ticks";
@@ -37,6 +38,9 @@ export const BAND = 18;
 const SCOPE_BAND = 15;
 const MAX_SCOPE_ROWS = 4;
 const LEFT = 12;
+// A bin has its largest value from its beginning on. Over time, bins are as long as their events take, so that they must be smaller than
+// columns of pixels where little happens.
+const TIME_BINS = 16_384;
 const FRAME_MS = 9; // for computing finer bins between two frames
 
 export const xOf = (layout: Layout, window: [number, number], value: number): number =>
@@ -49,9 +53,10 @@ export function layOut(state: TimelineState, width: number, height: number): Lay
   const { model, axis, window, dimension } = state;
   const columns = Math.max(1, Math.floor(width - 2 * LEFT));
   const positions = boundaries(axis, window, columns);
-  const found = model.levels.find(dimension, positions[0], positions[columns] + 1, columns, performance.now() + FRAME_MS);
+  const bins = axis.mode === "time" ? TIME_BINS : 2 * columns;
+  const found = model.levels.find(dimension, positions[0], positions[columns] + 1, bins, performance.now() + FRAME_MS);
   const samples = sample(found.bins, positions);
-  let most = 1;
+  let most = Math.max(1, mostUsed(state));
   for (let i = 0; i < samples.count; ++i) most = Math.max(most, samples.reserved[i], samples.peak[i]);
   const scopeRows = Math.min(MAX_SCOPE_ROWS, model.scopeRows);
   const stepsTop = 4;
@@ -78,8 +83,10 @@ export function drawTimeline(pen: Pen, state: TimelineState, layout: Layout, the
   drawGrid(pen, layout, theme);
   drawStack(pen, state, layout, theme);
   drawLine(context, layout, layout.samples.reserved, theme.ink, 1.5);
+  drawUsed(pen, state, layout, theme);
   drawLimit(pen, state, layout, theme);
   drawByteLabels(pen, layout, theme);
+  nameReserved(pen, layout, theme);
   drawAxis(pen, state, layout, theme);
   drawSteps(pen, state, layout, theme);
   drawScopes(pen, state, layout, theme);
@@ -181,20 +188,6 @@ function drawLine(context: CanvasRenderingContext2D, layout: Layout, values: Flo
   context.stroke();
 }
 
-function drawLimit({ context }: Pen, state: TimelineState, layout: Layout, theme: Theme): void {
-  const limit = state.model.head.memory_bytes ?? state.model.report.ooms[0]?.limit_bytes ?? null;
-  if (limit === null || limit > layout.maxBytes) return;
-  const y = Math.round(yOf(layout, limit)) + 0.5;
-  context.strokeStyle = theme.danger;
-  context.lineWidth = 1;
-  context.setLineDash([5, 4]);
-  context.beginPath();
-  context.moveTo(layout.left, y);
-  context.lineTo(layout.right, y);
-  context.stroke();
-  context.setLineDash([]);
-}
-
 export function axisLabel(axis: Axis, value: number, step: number): string {
   return axis.mode === "time" ? moment(value, step) : count(value);
 }
@@ -276,25 +269,6 @@ function hueOf(name: string, isDark: boolean): string {
   let hash = 0;
   for (let i = 0; i < Math.min(name.length, 200); ++i) hash = (hash * 31 + name.charCodeAt(i)) | 0;
   return `hsl(${((hash % 360) + 360) % 360} ${isDark ? "28% 27%" : "45% 87%"})`;
-}
-
-function drawMarks({ context }: Pen, state: TimelineState, layout: Layout, theme: Theme): void {
-  const { axis, window, model } = state;
-  const mark = (position: number, text: string, colour: string) => {
-    const x = xOf(layout, window, axis.of(position));
-    if (x < layout.left - 1 || x > layout.right + 1) return;
-    context.fillStyle = colour;
-    context.beginPath();
-    context.moveTo(x, layout.top);
-    context.lineTo(x - 5, layout.top - 8);
-    context.lineTo(x + 5, layout.top - 8);
-    context.closePath();
-    context.fill();
-    context.textAlign = x > layout.right - 60 ? "right" : "left";
-    haloText(context, text, x + (context.textAlign === "right" ? -8 : 8), layout.top - 5, theme.surface);
-  };
-  mark(model.peak, t("peak"), theme.ink);
-  for (const oom of model.report.ooms) mark(oom.event + 1, t("out of memory"), theme.danger);
 }
 
 function drawRange({ context }: Pen, state: TimelineState, layout: Layout, theme: Theme): void {

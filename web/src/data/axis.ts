@@ -2,22 +2,21 @@
 
 export type AxisMode = "time" | "event";
 
-// Searches look at every 1024th time first, and then at those in between, which are close to each other in memory.
-const STRIDE = 1024;
+/** The times of positions: of every `size`th one, and of all positions of the parts that are loaded. */
+export interface Times {
+  size: number;
+  coarse: Float64Array;
+  partSize: number; // positions; a multiple of `size`
+  parts: Map<number, Float64Array>;
+}
 
 export class Axis {
-  private readonly strides: Float64Array;
-
   constructor(
     readonly mode: AxisMode,
-    // Times of positions, every `size` of them.
-    private readonly times: Float64Array,
-    private readonly size: number,
+    private readonly times: Times,
     private readonly positions: number,
     readonly endNs: number,
-  ) {
-    this.strides = Float64Array.from({ length: Math.ceil(times.length / STRIDE) }, (_, i) => times[i * STRIDE]);
-  }
+  ) {}
 
   get begin(): number {
     return 0;
@@ -27,23 +26,33 @@ export class Axis {
   }
 
   timeOf(position: number): number {
-    const at = Math.max(0, position) / this.size;
-    const index = Math.min(Math.floor(at), this.times.length - 1);
-    if (this.size === 1 || index === at) return this.times[index];
-    const next = index + 1 < this.times.length ? this.times[index + 1] : this.endNs;
-    return this.times[index] + (next - this.times[index]) * (at - index);
+    const { size, coarse, partSize, parts } = this.times;
+    const limited = Math.min(this.positions - 1, Math.max(0, position));
+    const part = Math.floor(limited / partSize);
+    const fine = parts.get(part);
+    if (fine) return fine[Math.floor(limited) - part * partSize];
+    const at = limited / size;
+    const index = Math.min(Math.floor(at), coarse.length - 1);
+    if (index === at) return coarse[index];
+    const next = index + 1 < coarse.length ? coarse[index + 1] : this.endNs;
+    return coarse[index] + (next - coarse[index]) * (at - index);
   }
 
   /** The last position not later than a time. */
   atTime(ns: number): number {
-    const stride = Math.max(0, firstAfter(this.strides, ns, 0, this.strides.length) - 1);
-    const after = firstAfter(this.times, ns, stride * STRIDE, Math.min((stride + 1) * STRIDE, this.times.length));
-    const index = Math.max(0, after - 1);
-    if (this.size === 1) return Math.min(index, this.positions - 1);
-    const begin = this.times[index];
-    const end = index + 1 < this.times.length ? this.times[index + 1] : this.endNs;
-    const inside = end > begin ? Math.min(1, Math.max(0, (ns - begin) / (end - begin))) : 0;
-    return Math.min(this.positions - 1, Math.floor((index + inside) * this.size));
+    const { size, coarse, partSize, parts } = this.times;
+    const index = Math.max(0, firstAfter(coarse, ns, 0, coarse.length) - 1);
+    const first = index * size;
+    const part = Math.floor(first / partSize);
+    const fine = parts.get(part);
+    if (fine) {
+      const from = first - part * partSize;
+      const after = firstAfter(fine, ns, from, Math.min(from + size, fine.length));
+      return Math.min(this.positions - 1, part * partSize + Math.max(from, after - 1));
+    }
+    const end = index + 1 < coarse.length ? coarse[index + 1] : this.endNs;
+    const inside = end > coarse[index] ? Math.min(1, Math.max(0, (ns - coarse[index]) / (end - coarse[index]))) : 0;
+    return Math.min(this.positions - 1, Math.floor((index + inside) * size));
   }
 
   of(position: number): number {

@@ -1,7 +1,10 @@
 // Where a page's blocks come from: script elements of the page, or the server that the page came from.
 
+/** What is kept of a block that was read: its bytes; only what they can be read from again; or nothing, since it is read once. */
+export type Keep = "bytes" | "source" | "nothing";
+
 export interface BlockSource {
-  bytes(name: string): Promise<Uint8Array>;
+  bytes(name: string, keep?: Keep): Promise<Uint8Array>;
 }
 
 async function inflated(bytes: Uint8Array): Promise<Uint8Array> {
@@ -18,20 +21,22 @@ function fromBase64(text: string): Uint8Array {
   return bytes;
 }
 
-/** Blocks in the page itself. An element is removed once it is read, so that its text can be released. */
-class EmbeddedBlocks implements BlockSource {
+abstract class RememberedBlocks implements BlockSource {
   private readonly read = new Map<string, Promise<Uint8Array>>();
 
-  bytes(name: string): Promise<Uint8Array> {
-    let found = this.read.get(name);
-    if (!found) {
-      found = this.take(name);
-      this.read.set(name, found);
-    }
+  bytes(name: string, keep: Keep = "bytes"): Promise<Uint8Array> {
+    const known = this.read.get(name);
+    if (known) return known;
+    const found = this.take(name, keep);
+    if (keep === "bytes") this.read.set(name, found);
     return found;
   }
+  protected abstract take(name: string, keep: Keep): Promise<Uint8Array>;
+}
 
-  private async take(name: string): Promise<Uint8Array> {
+/** Blocks in the page itself. An element that is not read again is removed, so that its text can be released. */
+class EmbeddedBlocks extends RememberedBlocks {
+  protected async take(name: string, keep: Keep): Promise<Uint8Array> {
     let element = document.getElementById(name);
     if (!element && document.readyState === "loading") {
       await new Promise((resolve) => document.addEventListener("DOMContentLoaded", resolve, { once: true }));
@@ -39,26 +44,18 @@ class EmbeddedBlocks implements BlockSource {
     }
     if (!element) throw new Error(`the file has no block ${name}: it is incomplete`);
     const bytes = fromBase64(element.textContent ?? "");
-    element.remove();
+    if (keep !== "source") element.remove();
     return inflated(bytes);
   }
 }
 
 /** Blocks of the server that the page came from. */
-class ServedBlocks implements BlockSource {
-  private readonly read = new Map<string, Promise<Uint8Array>>();
-  constructor(private readonly folder: string) {}
-
-  bytes(name: string): Promise<Uint8Array> {
-    let found = this.read.get(name);
-    if (!found) {
-      found = this.fetch(name);
-      this.read.set(name, found);
-    }
-    return found;
+class ServedBlocks extends RememberedBlocks {
+  constructor(private readonly folder: string) {
+    super();
   }
 
-  private async fetch(name: string): Promise<Uint8Array> {
+  protected async take(name: string): Promise<Uint8Array> {
     const response = await fetch(this.folder + name);
     if (!response.ok) throw new Error(`the server answers ${response.status} for the block ${name}`);
     return inflated(new Uint8Array(await response.arrayBuffer()));

@@ -1,5 +1,6 @@
-// The exact contents of a device's recording (src/pages/device_blocks.hpp): the life of every block, and from it any moment.
-import { Columns, count, plain, plainAll, rising, wandering } from "./columns";
+// The exact contents of a part of a device's recording (src/pages/device_blocks.hpp): the life of every block that is active in it, and from
+// it any moment of the part. Recordings of up to 16 million events are one part.
+import { Columns, count as countOf, plain, plainAll, rising, wandering } from "./columns";
 import type { DeviceHead } from "./page";
 
 export const NEVER = 0x7fffffff;
@@ -13,24 +14,30 @@ export interface Kinds {
 
 export class Detail {
   readonly count: number;
+  readonly ids: Int32Array; // the blocks' numbers in the recording, rising; links name blocks by them
   readonly begin: Int32Array; // the position from which on a block is active; 0: it was before the recording
   readonly end: Int32Array; // ... and from which on it is not; NEVER
   readonly requestedEnd: Int32Array; // from which on it is no longer allocated
   readonly kind: Int32Array;
   readonly address: Float64Array;
-  readonly kinds: Kinds;
-  readonly positions: number;
-  readonly segments: SegmentChange[];
-  // By position: the block that changes with the event before it, plus one, negative if it ends; 0 for none. A few positions have more.
+  // By position from `first` on: the block that changes with the event before it, plus one, negative if it ends; 0 for none. A few positions have more.
   readonly change: Int32Array;
   readonly moreChanges = new Map<number, number[]>();
   // By 1024 blocks: the last end, so that moments need not look at blocks that are all gone.
   private readonly lastEnd: Int32Array;
 
-  constructor(head: DeviceHead, lifetimes: Uint8Array, kinds: Uint8Array, segments: Uint8Array) {
+  /** Positions of the part: [first, last). `segments`: of the whole recording. */
+  constructor(
+    readonly first: number,
+    readonly last: number,
+    lifetimes: Uint8Array,
+    readonly kinds: Kinds,
+    readonly segments: SegmentChange[],
+  ) {
     const columns = new Columns(lifetimes);
-    const count = (this.count = head.lifetimes);
-    this.positions = head.events + 1;
+    const numbers = columns.next();
+    const count = (this.count = countOf(numbers));
+    this.ids = rising(numbers, new Int32Array(count));
     const begin = (this.begin = rising(columns.next(), new Int32Array(count)));
     const end = (this.end = plain(columns.next(), new Int32Array(count)));
     const requestedEnd = (this.requestedEnd = plain(columns.next(), new Int32Array(count)));
@@ -49,9 +56,7 @@ export class Detail {
         requestedEnd[i] = end[i] - requestedEnd[i];
       }
     }
-    this.kinds = readKinds(kinds, head);
-    this.segments = readSegments(segments);
-    this.change = new Int32Array(this.positions);
+    this.change = new Int32Array(last - first);
     this.fillChanges();
     this.lastEnd = new Int32Array(Math.ceil(count / 1024));
     for (let i = 0; i < count; ++i) this.lastEnd[i >> 10] = Math.max(this.lastEnd[i >> 10], end[i]);
@@ -59,8 +64,9 @@ export class Detail {
 
   private fillChanges(): void {
     const add = (position: number, change: number) => {
-      if (position <= 0 || position >= this.positions) return;
-      if (this.change[position] === 0) this.change[position] = change;
+      if (position <= this.first || position >= this.last) return;
+      const at = position - this.first;
+      if (this.change[at] === 0) this.change[at] = change;
       else {
         const more = this.moreChanges.get(position);
         if (more) more.push(change);
@@ -69,6 +75,22 @@ export class Detail {
     };
     for (let i = 0; i < this.count; ++i) add(this.begin[i], i + 1);
     for (let i = 0; i < this.count; ++i) if (this.end[i] !== NEVER) add(this.end[i], -i - 1);
+  }
+
+  has(position: number): boolean {
+    return position >= this.first && position < this.last;
+  }
+
+  /** The block with a number of the recording; -1 if it is not active in this part. */
+  indexOf(id: number): number {
+    let low = 0;
+    let high = this.count;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.ids[middle] < id) low = middle + 1;
+      else high = middle;
+    }
+    return this.ids[low] === id ? low : -1;
   }
 
   requestedBytes(block: number): number {
@@ -148,15 +170,13 @@ export interface SegmentChange {
   stack: number;
 }
 
-const countOf = count;
-
-function readKinds(bytes: Uint8Array, head: DeviceHead): Kinds {
+export function readKinds(bytes: Uint8Array, head: DeviceHead): Kinds {
   const columns = new Columns(bytes);
   const next = () => plainAll(columns.next());
   return { requested: next(), block: next(), stack: next(), groups: head.dimensions.map(next) };
 }
 
-function readSegments(bytes: Uint8Array): SegmentChange[] {
+export function readSegments(bytes: Uint8Array): SegmentChange[] {
   const columns = new Columns(bytes);
   const position = plainAll(columns.next());
   rise(position);

@@ -1,5 +1,5 @@
 // Flame graphs: live bytes by stack, at a moment or as the growth between two. Frames from the outermost in.
-import type { Detail } from "./detail";
+import type { Detail, Kinds } from "./detail";
 import type { Texts } from "./model";
 
 export interface FlameNode {
@@ -31,21 +31,23 @@ export function bytesByKind(detail: Detail, live: number[]): Map<number, { bytes
   return found;
 }
 
+type Sums = Map<number, { bytes: number; count: number }>;
+
 /** What `now` has more of than `before`, stack by stack. */
-export function growth(detail: Detail, before: number[], now: number[]): Map<number, { bytes: number; count: number }> {
+export function growth(kinds: Kinds, before: Sums, now: Sums): Sums {
   const byStack = new Map<string, { kind: number; bytes: number; count: number }>();
-  const add = (sums: ReturnType<typeof bytesByKind>, sign: number) => {
+  const add = (sums: Sums, sign: number) => {
     for (const [kind, { bytes, count }] of sums) {
-      const stack = detail.kinds.stack[kind];
-      const key = `${stack}/${stack === 0 ? detail.kinds.groups[0][kind] : ""}`;
+      const stack = kinds.stack[kind];
+      const key = `${stack}/${stack === 0 ? kinds.groups[0][kind] : ""}`;
       const sum = byStack.get(key) ?? { kind, bytes: 0, count: 0 };
       sum.bytes += sign * bytes;
       sum.count += sign * count;
       byStack.set(key, sum);
     }
   };
-  add(bytesByKind(detail, now), 1);
-  add(bytesByKind(detail, before), -1);
+  add(now, 1);
+  add(before, -1);
   const grown = [...byStack.values()].filter(({ bytes }) => bytes > 0);
   return new Map(grown.map(({ kind, bytes, count }) => [kind, { bytes, count }]));
 }

@@ -1,5 +1,5 @@
 // Levels: a device's timeline at any resolution. The coarse level comes with the page; finer bins are computed from the blocks,
-// some hundred at a time ("tiles"), when they are first drawn, and kept.
+// some hundred at a time ("tiles"), when they are first drawn, and kept. Where no blocks are loaded, the coarse level is drawn.
 import type { Detail } from "./detail";
 import type { Bins, Overview } from "./overview";
 import { SHOWN_GROUPS } from "./overview";
@@ -8,7 +8,7 @@ import { SHOWN_GROUPS } from "./overview";
 const TILE_BINS = 256;
 const MAX_TILES = 1600;
 
-/** Where a walk through the events can begin: the state at the start of each coarse bin. */
+/** Where a walk through the events of a part can begin: the state at the start of each of its coarse bins. */
 interface Marks {
   total: Float64Array;
   reserved: Float64Array;
@@ -16,8 +16,8 @@ interface Marks {
 }
 
 export class Levels {
-  private detail: Detail | null = null;
-  private readonly marks = new Map<number, Marks>(); // by dimension
+  private details: Detail[] = [];
+  private readonly marks = new Map<Detail, Map<number, Marks>>(); // by part and dimension
   private readonly tiles = new Map<string, Bins>();
 
   constructor(
@@ -25,8 +25,10 @@ export class Levels {
     private readonly dimensionSizes: number[],
   ) {}
 
-  attach(detail: Detail): void {
-    this.detail = detail;
+  /** The parts whose blocks are loaded. What was computed from others is kept. */
+  attach(details: Detail[]): void {
+    this.details = details;
+    for (const detail of this.marks.keys()) if (!details.includes(detail)) this.marks.delete(detail);
   }
 
   coarse(dimension: number): Bins {
@@ -34,30 +36,32 @@ export class Levels {
   }
 
   /**
-   * The bins that cover [from, to), of a size that suits `columns` of a picture. `isComplete`: false if finer bins are still to be
-   * computed, for which there was no time before `deadline`.
+   * The bins that cover [from, to): at least `count`, unless the blocks are not loaded or positions are fewer. `isComplete`: false if
+   * finer bins are still to be computed, for which there was no time before `deadline`.
    */
-  find(dimension: number, from: number, to: number, columns: number, deadline: number): { bins: Bins[]; isComplete: boolean } {
+  find(dimension: number, from: number, to: number, count: number, deadline: number): { bins: Bins[]; isComplete: boolean } {
     const coarse = this.coarse(dimension);
-    const wanted = Math.max(0, Math.floor(Math.log2((to - from) / (2 * columns))));
-    if (!this.detail || 2 ** wanted >= coarse.size) return { bins: [coarse], isComplete: true };
+    const wanted = Math.max(0, Math.floor(Math.log2((to - from) / count)));
+    if (this.details.length === 0 || 2 ** wanted >= coarse.size) return { bins: [coarse], isComplete: true };
     const size = 2 ** wanted;
     const span = size * TILE_BINS;
-    const last = Math.min(Math.ceil(to / span), Math.ceil(this.detail.positions / span));
+    const last = Math.min(Math.ceil(to / span), Math.ceil((coarse.count * coarse.size) / span));
+    const end = (coarse.count - 1) * coarse.size; // only the last part goes beyond it
     const bins: Bins[] = [];
     let isComplete = true;
     for (let tile = Math.max(0, Math.floor(from / span)); tile < last; ++tile) {
       const key = `${dimension}/${wanted}/${tile}`;
       let found = this.tiles.get(key);
-      if (!found && performance.now() < deadline) {
-        found = this.compute(this.detail, dimension, tile * span, size);
+      const detail = this.details.find((part) => part.has(tile * span) && ((tile + 1) * span <= part.last || part.last > end));
+      if (!found && detail && performance.now() < deadline) {
+        found = this.compute(detail, dimension, tile * span, size);
         if (this.tiles.size >= MAX_TILES) this.tiles.delete(this.tiles.keys().next().value as string);
         this.tiles.set(key, found);
       }
       if (found) bins.push(found);
       else {
-        isComplete = false;
-        bins.push(part(coarse, tile * span, (tile + 1) * span));
+        if (detail) isComplete = false;
+        bins.push(cut(coarse, tile * span, (tile + 1) * span));
       }
     }
     return { bins, isComplete };
@@ -65,7 +69,7 @@ export class Levels {
 
   /** The bins from `first` on; exact. */
   compute(detail: Detail, dimension: number, first: number, size: number): Bins {
-    const count = Math.min(TILE_BINS, Math.ceil((detail.positions - first) / size));
+    const count = Math.min(TILE_BINS, Math.ceil((detail.last - first) / size));
     const walk = this.walkFrom(detail, dimension, first);
     const bins: Bins = {
       first,
@@ -77,7 +81,7 @@ export class Levels {
       reserved: new Float64Array(count),
       groups: walk.groups.map(() => new Float64Array(count)),
     };
-    const end = Math.min(first + count * size, detail.positions);
+    const end = Math.min(first + count * size, detail.last);
     for (let position = first, bin = 0; position < end; ++bin) {
       const binEnd = Math.min(position + size, end);
       let isFirst = true;
@@ -98,36 +102,41 @@ export class Levels {
 
   private walkFrom(detail: Detail, dimension: number, position: number): Walk {
     const marks = this.marksOf(detail, dimension);
-    const mark = Math.floor(position / this.overview.bins.size);
+    const { size } = this.overview.bins;
+    const mark = Math.floor((position - detail.first) / size);
+    const begin = detail.first + mark * size;
     const walk = new Walk(detail, dimension, marks.groups.length);
     walk.total = marks.total[mark];
     walk.reserved = marks.reserved[mark];
     for (let g = 0; g < marks.groups.length; ++g) walk.groups[g] = marks.groups[g][mark];
-    walk.seek(mark * this.overview.bins.size);
-    for (let at = mark * this.overview.bins.size + 1; at <= position; ++at) walk.step(at);
+    walk.seek(begin);
+    for (let at = begin + 1; at <= position; ++at) walk.step(at);
     return walk;
   }
 
   private marksOf(detail: Detail, dimension: number): Marks {
-    let marks = this.marks.get(dimension);
-    if (marks) return marks;
-    const { size, count } = this.overview.bins;
+    const ofPart = this.marks.get(detail) ?? new Map<number, Marks>();
+    this.marks.set(detail, ofPart);
+    const known = ofPart.get(dimension);
+    if (known) return known;
+    const { size } = this.overview.bins;
+    const count = Math.ceil((detail.last - detail.first) / size);
     const shown = Math.min(SHOWN_GROUPS, this.dimensionSizes[dimension]);
     const walk = Walk.fromStart(detail, dimension, shown);
-    marks = {
+    const marks: Marks = {
       total: new Float64Array(count),
       reserved: new Float64Array(count),
       groups: Array.from({ length: shown }, () => new Float64Array(count)),
     };
-    for (let position = 0; position < detail.positions; ++position) {
-      if (position > 0) walk.step(position);
-      if (position % size !== 0) continue;
-      const mark = position / size;
+    for (let position = detail.first; position < detail.last; ++position) {
+      if (position > detail.first) walk.step(position);
+      if ((position - detail.first) % size !== 0) continue;
+      const mark = (position - detail.first) / size;
       marks.total[mark] = walk.total;
       marks.reserved[mark] = walk.reserved;
       for (let g = 0; g < shown; ++g) marks.groups[g][mark] = walk.groups[g];
     }
-    this.marks.set(dimension, marks);
+    ofPart.set(dimension, marks);
     return marks;
   }
 }
@@ -156,8 +165,8 @@ class Walk {
 
   static fromStart(detail: Detail, dimension: number, shown: number): Walk {
     const walk = new Walk(detail, dimension, shown);
-    for (let i = 0; i < detail.count && detail.begin[i] === 0; ++i) walk.apply(i + 1);
-    walk.passSegments(0);
+    for (let i = 0; i < detail.count && detail.begin[i] <= detail.first; ++i) walk.apply(i + 1);
+    walk.passSegments(detail.first);
     return walk;
   }
 
@@ -176,7 +185,7 @@ class Walk {
   }
 
   step(position: number): void {
-    const change = this.detail.change[position];
+    const change = this.detail.change[position - this.detail.first];
     if (change !== 0) {
       this.apply(change);
       const { moreChanges } = this.detail;
@@ -204,18 +213,18 @@ class Walk {
 }
 
 /** Some of the bins of a level, without a copy. */
-function part(bins: Bins, from: number, to: number): Bins {
+function cut(bins: Bins, from: number, to: number): Bins {
   const first = Math.max(0, Math.floor((from - bins.first) / bins.size));
   const last = Math.min(bins.count, Math.ceil((to - bins.first) / bins.size));
-  const cut = (values: Float64Array) => values.subarray(first, last);
+  const some = (values: Float64Array) => values.subarray(first, last);
   return {
     first: bins.first + first * bins.size,
     size: bins.size,
     count: Math.max(0, last - first),
-    peakAt: cut(bins.peakAt),
-    peak: cut(bins.peak),
-    low: cut(bins.low),
-    reserved: cut(bins.reserved),
-    groups: bins.groups.map(cut),
+    peakAt: some(bins.peakAt),
+    peak: some(bins.peak),
+    low: some(bins.low),
+    reserved: some(bins.reserved),
+    groups: bins.groups.map(some),
   };
 }

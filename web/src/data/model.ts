@@ -1,11 +1,15 @@
 // Recording: everything a page knows of a recording; blocks are read when a view first needs them. DeviceModel: one device of it.
-import { Axis, type AxisMode } from "./axis";
+import { Axis, type AxisMode, type Times } from "./axis";
 import { type BlockSource, json } from "./blocks";
-import { Columns, plainAll, rising, signed, wandering } from "./columns";
-import { Detail } from "./detail";
+import { Columns, count, plainAll, rising, signed, wandering } from "./columns";
+import { Detail, type Kinds, readKinds, readSegments, type SegmentChange } from "./detail";
 import { Levels } from "./levels";
 import { type Overview, readOverview } from "./overview";
 import type { DeviceHead, DeviceReport, Frame, RecordingHead, Replays, Report, Step } from "./page";
+import { returnsOf, type SegmentReturn } from "./segments";
+
+// A part of 16 million events takes some 400 MB.
+export const MAX_PARTS = 3;
 
 export interface Scope {
   name: string;
@@ -14,6 +18,12 @@ export interface Scope {
   end: number;
   beginNs: number;
   endNs: number;
+}
+
+/** The device's used memory as the driver counted it, of all processes; from each moment to the next. */
+export interface DeviceSamples {
+  at: Float64Array; // nanoseconds, rising
+  used: Float64Array;
 }
 
 /** The texts and stacks of a page (src/pages/texts.hpp). */
@@ -52,11 +62,14 @@ export class Texts {
 
 export class DeviceModel {
   readonly levels: Levels;
-  detail: Detail | null = null;
   scopes: Scope[] = []; // by begin
   scopeRows = 0; // how deep they nest
-  private times: Float64Array;
-  private timeSize: number;
+  samples: DeviceSamples = { at: new Float64Array(0), used: new Float64Array(0) };
+  returns: SegmentReturn[] = [];
+  private segments: SegmentChange[] = [];
+  private kinds: Kinds | null = null;
+  private details: Detail[] = []; // the parts that are loaded, the latest used last
+  private readonly times: Times;
 
   constructor(
     readonly index: number,
@@ -68,8 +81,28 @@ export class DeviceModel {
       overview,
       head.dimensions.map((dimension) => dimension.groups.length),
     );
-    this.times = overview.times;
-    this.timeSize = overview.bins.size;
+    const coarse = overview.times.slice();
+    for (let i = 1; i < coarse.length; ++i) coarse[i] = Math.max(coarse[i], coarse[i - 1]);
+    this.times = { size: overview.bins.size, coarse, partSize: head.part_positions, parts: new Map() };
+  }
+
+  /** The part that has a position, if its blocks are loaded. */
+  detailAt(position: number): Detail | null {
+    return this.details.find((detail) => detail.has(position)) ?? null;
+  }
+  /** What all parts share is loaded. */
+  get isLoaded(): boolean {
+    return this.kinds !== null;
+  }
+  /** The number of the part that has a position. */
+  partOf(position: number): number {
+    return Math.floor(Math.max(0, Math.min(position, this.positions - 1)) / this.head.part_positions);
+  }
+  hasPart(part: number): boolean {
+    return this.detailAt(part * this.head.part_positions) !== null;
+  }
+  get isOnePart(): boolean {
+    return this.positions <= this.head.part_positions;
   }
 
   get positions(): number {
@@ -86,7 +119,7 @@ export class DeviceModel {
   axis(mode: AxisMode): Axis {
     const real = this.head.clock === "time";
     const end = this.report.duration_ns;
-    return new Axis(real ? mode : "event", this.times, this.timeSize, this.positions, real ? end : this.positions - 1);
+    return new Axis(real ? mode : "event", this.times, this.positions, real ? end : this.positions - 1);
   }
 
   stepOf(position: number): Step | undefined {
@@ -104,25 +137,42 @@ export class DeviceModel {
     return found;
   }
 
-  async load(source: BlockSource, prefix: string, texts: Texts): Promise<void> {
-    this.scopes = readScopes(await source.bytes(`${prefix}.scopes`), texts.texts);
+  /** What all parts share. */
+  async loadShared(source: BlockSource, prefix: string, texts: Texts): Promise<void> {
+    if (this.isLoaded) return;
+    this.scopes = readScopes(await source.bytes(`${prefix}.scopes`, "nothing"), texts.texts);
     this.scopeRows = this.scopes.reduce((rows, scope) => Math.max(rows, scope.depth + 1), 0);
-    const segments = await source.bytes(`${prefix}.segments`);
-    const lifetimes = await source.bytes(`${prefix}.lifetimes`);
-    const kinds = await source.bytes(`${prefix}.kinds`);
-    this.detail = new Detail(this.head, lifetimes, kinds, segments);
-    this.levels.attach(this.detail);
-    if (this.head.clock === "time") this.readTimes(await source.bytes(`${prefix}.times`));
+    this.samples = readSamples(await source.bytes(`${prefix}.samples`, "nothing"));
+    // The last sample may be later than the last event, where the axis ends.
+    for (let i = 0; i < this.samples.at.length; ++i) this.samples.at[i] = Math.min(this.samples.at[i], this.report.duration_ns);
+    this.segments = readSegments(await source.bytes(`${prefix}.segments`, "nothing"));
+    this.returns = returnsOf(this.segments);
+    this.kinds = readKinds(await source.bytes(`${prefix}.kinds`, "nothing"), this.head);
   }
 
-  private readTimes(bytes: Uint8Array): void {
-    const times = new Float64Array(this.positions);
-    rising(new Columns(bytes).next(), times.subarray(1));
-    for (let i = 1; i < times.length; ++i) times[i] *= this.head.time_unit_ns;
-    times[0] = times.length > 1 ? times[1] : 0;
-    this.times = times;
-    this.timeSize = 1;
+  /** The blocks and the times of a part. The parts that were not used for longest are given up. */
+  async loadPart(source: BlockSource, prefix: string, part: number): Promise<void> {
+    const first = part * this.head.part_positions;
+    const last = Math.min(first + this.head.part_positions, this.positions);
+    if (!this.kinds || first >= last) return;
+    let detail = this.detailAt(first);
+    if (detail) this.details = this.details.filter((each) => each !== detail);
+    else {
+      const keep = this.isOnePart ? "nothing" : "source";
+      const lifetimes = await source.bytes(`${prefix}.lifetimes${part}`, keep);
+      detail = new Detail(first, last, lifetimes, this.kinds, this.segments);
+      if (this.head.clock === "time") this.times.parts.set(part, readTimes(await source.bytes(`${prefix}.times${part}`, keep), last - first, this.head.time_unit_ns));
+      while (this.details.length >= MAX_PARTS) this.times.parts.delete(this.partOf((this.details.shift() as Detail).first));
+    }
+    this.details.push(detail);
+    this.levels.attach([...this.details].sort((a, b) => a.first - b.first));
   }
+}
+
+function readTimes(bytes: Uint8Array, count: number, unitNs: number): Float64Array {
+  const times = rising(new Columns(bytes).next(), new Float64Array(count));
+  for (let i = 0; i < count; ++i) times[i] *= unitNs;
+  return times;
 }
 
 function readScopes(bytes: Uint8Array, texts: string[]): Scope[] {
@@ -141,6 +191,13 @@ function readScopes(bytes: Uint8Array, texts: string[]): Scope[] {
     beginNs: begins[i],
     endNs: begins[i] + durations[i],
   }));
+}
+
+function readSamples(bytes: Uint8Array): DeviceSamples {
+  const columns = new Columns(bytes);
+  const times = columns.next();
+  const size = count(times);
+  return { at: wandering(times, new Float64Array(size)), used: wandering(columns.next(), new Float64Array(size)) };
 }
 
 export class Recording {
@@ -176,10 +233,11 @@ export class Recording {
     return json<Replays | null>(this.source, `${this.prefix}device${device}.replays`);
   }
 
-  /** The rest of it. */
-  async loadDetail(model: DeviceModel): Promise<void> {
-    if (model.detail) return;
+  /** The rest of it, and the blocks of some parts. */
+  async loadParts(model: DeviceModel, parts: number[]): Promise<void> {
     this.texts ??= new Texts(await json<string[]>(this.source, `${this.prefix}texts`), await this.source.bytes(`${this.prefix}stacks`));
-    await model.load(this.source, `${this.prefix}device${model.index}`, this.texts);
+    const prefix = `${this.prefix}device${model.index}`;
+    await model.loadShared(this.source, prefix, this.texts);
+    for (const part of parts) await model.loadPart(this.source, prefix, part);
   }
 }

@@ -12,6 +12,7 @@ export interface DeviceHead {
   events: number;
   lifetimes: number;
   bin_positions: number;
+  part_positions: number; // what is read at a time
   time_unit_ns: number;
   memory_bytes: number | null;
   dimensions: Dimension[];
@@ -148,6 +149,7 @@ export interface DeviceReport {
     reserved_time_ns: number;
     reserved_event: number;
   };
+  at_reserved_peak: Moment;
   holders: Holder[];
   waste: Waste & { reserved_bytes: number };
   steps: { source: string; count: number; warmup: number; items: Step[] };
@@ -157,6 +159,7 @@ export interface DeviceReport {
   ooms: Oom[];
   what_if: { capacity_bytes: number | null; replays: WhatIfReplay[] } | null;
   findings: Finding[];
+  rest: { time_ns: number; used_bytes: number } | null;
 }
 
 export interface Report {
@@ -242,4 +245,5 @@ export interface Sweep {
     ideal_peak_bytes: number;
     forward_runs: number[];
   }[];
+  recorded: { device: string; pass_peak_bytes: number; rest_peak_bytes: number; notes: string[] } | null;
 }

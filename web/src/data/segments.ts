@@ -71,6 +71,31 @@ export class Segments {
   }
 }
 
+/** Segments that the allocator gave back to the device without an event in between: its cache was emptied. */
+export interface SegmentReturn {
+  position: number; // after the last of them
+  first: number; // before the first of them
+  count: number;
+  bytes: number;
+}
+
+export function returnsOf(changes: SegmentChange[]): SegmentReturn[] {
+  const found: SegmentReturn[] = [];
+  let last: SegmentReturn | null = null;
+  for (const change of changes) {
+    if (change.isAdded) continue;
+    if (last && change.position <= last.position + 1) {
+      last.position = change.position;
+      ++last.count;
+      last.bytes += change.bytes;
+      continue;
+    }
+    last = { position: change.position, first: change.position - 1, count: 1, bytes: change.bytes };
+    found.push(last);
+  }
+  return found;
+}
+
 /** A segment with its blocks and the free space between them. */
 export interface SegmentView {
   segment: Segment;

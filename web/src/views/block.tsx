@@ -22,9 +22,12 @@ export function Stack({ frames }: { frames: Frame[] }) {
   );
 }
 
-export function BlockDetails({ app, block }: { app: App; block: number }) {
-  const { detail, head } = app.model;
+export function BlockDetails({ app, id }: { app: App; id: number }) {
+  const { head } = app.model;
+  const { detail } = app;
   if (!detail) return null;
+  const block = detail.indexOf(id);
+  if (block < 0) return <p class="more">{t("The chosen block is not active near this moment.")}</p>;
   const begin = detail.begin[block];
   const end = detail.end[block];
   const axis = app.model.axis("time");
@@ -47,7 +50,7 @@ export function BlockDetails({ app, block }: { app: App; block: number }) {
   });
   const stack = detail.kinds.stack[detail.kind[block]];
   return (
-    <section class="block-details" aria-label={t("The chosen block")}>
+    <section class="block-details" aria-label={t("The chosen block")} data-bytes={detail.requestedBytes(block)}>
       <h2>{t("Block")}</h2>
       <dl class="facts">
         {facts.map(([name, value]) => (

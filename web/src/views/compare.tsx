@@ -11,6 +11,7 @@ import type { Diff, Ranks } from "../data/page";
 import { json } from "../data/blocks";
 import { bytes } from "../format";
 import { t } from "../texts";
+import { RankMatrix, RankTable } from "./ranks";
 
 export function CompareView({ app }: { app: App }) {
   useStore(app.store);
@@ -25,6 +26,7 @@ export function CompareView({ app }: { app: App }) {
   return (
     <section class="compare-view" aria-label={t("Compare")}>
       <div class="scroll">
+        {ranks && ranks.steps.length > 0 && <RankMatrix app={app} ranks={ranks} />}
         <div class="rows-box" style={{ height: `${Math.max(1, models.length) * rowHeight(models.length) + 8}px` }}>
           <Canvas label={t("Memory of each recording over its own time, on one scale")} draw={(pen) => drawRows(pen, app, models, theme())} />
         </div>
@@ -95,6 +97,9 @@ function fill(context: CanvasRenderingContext2D, values: Float64Array, y: (value
 
 const signedBytes = (value: number): string => (value > 0 ? `+${bytes(value)}` : bytes(value));
 
+/** How a place changed, by the words of the data. */
+const CHANGES: Record<string, string> = { new: t("new"), grown: t("grown"), shrunk: t("shrunk"), gone: t("gone") };
+
 function Changes({ app, diff }: { app: App; diff: Diff }) {
   return (
     <>
@@ -118,7 +123,7 @@ function Changes({ app, diff }: { app: App; diff: Diff }) {
                     <b class={site.growth_bytes > 0 ? "is-more" : "is-less"}>{signedBytes(site.growth_bytes)}</b>
                     <bdi class="name">{site.name}</bdi>
                     <span class="more-line">
-                      {t(site.kind)} · {bytes(site.a_bytes)} → {bytes(site.b_bytes)}
+                      {t(CHANGES[site.kind] ?? site.kind)} · {bytes(site.a_bytes)} → {bytes(site.b_bytes)}
                     </span>
                     <span class="share" style={{ width: `${(Math.abs(site.growth_bytes) / most) * 100}%` }} />
                   </button>
@@ -128,58 +133,6 @@ function Changes({ app, diff }: { app: App; diff: Diff }) {
           </div>
         );
       })}
-    </>
-  );
-}
-
-/** What the worst rank has more of than the median one. */
-function Surplus({ ranks }: { ranks: Ranks }) {
-  const { worst } = ranks;
-  if (!worst) return <p class="more">{t("The peaks of all ranks are equal.")}</p>;
-  const parts = [worst.category, worst.site, worst.step].filter((part) => part !== null);
-  return (
-    <>
-      <h2>{t("Rank {0} against rank {1}, the median", worst.rank, worst.median_rank)}</h2>
-      <ol class="changes">
-        {parts.map((part, index) => (
-          <li key={index} class="change">
-            <b class="is-more">{signedBytes(part.worst_bytes - part.median_bytes)}</b>
-            <bdi class="name">{part.name}</bdi>
-            <span class="more-line">
-              {bytes(part.median_bytes)} → {bytes(part.worst_bytes)}
-            </span>
-          </li>
-        ))}
-      </ol>
-    </>
-  );
-}
-
-function RankTable({ ranks }: { ranks: Ranks }) {
-  return (
-    <>
-      <h2>{t("Ranks")}</h2>
-      <table class="rank-table">
-        <thead>
-          <tr>
-            <th scope="col">{t("rank")}</th>
-            <th scope="col">{t("requested")}</th>
-            <th scope="col">{t("reserved")}</th>
-            <th scope="col">{t("steps")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {ranks.ranks.map((rank) => (
-            <tr key={rank.rank} class={ranks.worst?.rank === rank.rank ? "is-worst" : ""}>
-              <th scope="row">{rank.rank}</th>
-              <td>{bytes(rank.peak_requested_bytes)}</td>
-              <td>{bytes(rank.peak_reserved_bytes)}</td>
-              <td>{rank.step_count}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <Surplus ranks={ranks} />
     </>
   );
 }

@@ -13,11 +13,16 @@ import { momentTitle } from "./timeline";
 
 /** The whole graph of the state; null before the blocks are loaded. */
 export function flameOf(app: App): FlameNode | null {
-  const { detail } = app.model;
   const { texts } = app.recording;
   const { range, position } = app.store.get();
-  if (!detail || !texts) return null;
-  const kinds = range ? growth(detail, detail.live(range[0]), detail.live(range[1])) : bytesByKind(detail, app.live(position));
+  const sums = (at: number) => {
+    const of = app.model.detailAt(at);
+    return of && bytesByKind(of, of.live(at));
+  };
+  const detail = app.model.detailAt(range ? range[1] : position);
+  const [before, now] = [range ? sums(range[0]) : null, sums(range ? range[1] : position)];
+  if (!detail || !texts || !now || (range && !before)) return null;
+  const kinds = before ? growth(detail.kinds, before, now) : now;
   const root = flame(detail, texts, app.groups(0), kinds);
   root.name = range ? t("grown by {0}", bytes(root.bytes)) : t("{0} requested", bytes(root.bytes));
   return root;
@@ -65,7 +70,7 @@ export function FlameView({ app }: { app: App }) {
     [],
   );
   return (
-    <section class="flame-view" aria-label={t("Flame graph")}>
+    <section class="flame-view" aria-label={t("Flame graph")} data-bytes={root?.bytes} data-blocks={root?.count}>
       <div class="tools">
         <span class="what">
           {state.range

@@ -21,8 +21,8 @@ export function Legend({ app }: { app: App }) {
           value={state.dimension}
           onChange={(event) => app.store.set({ dimension: Number(event.currentTarget.value), highlight: null })}
         >
-          {app.model.head.dimensions.map((_, index) => (
-            <option key={index} value={index}>
+          {app.model.head.dimensions.map(({ id }, index) => (
+            <option key={id} value={index} data-id={id}>
               {t("by {0}", app.dimensionName(index))}
             </option>
           ))}

@@ -16,17 +16,17 @@ export function MapView({ app }: { app: App }) {
   const state = useStore(app.store);
   const layout = useRef<MapLayout | null>(null);
   const [tip, setTip] = useState<TooltipContent | null>(null);
-  const { detail } = app.model;
+  const { detail } = app;
   const views = app.segments(state.position);
   const draw = (pen: Pen) => {
     if (!detail) return;
     layout.current = layOutMap(views, pen.width, pen.height);
-    drawMap(pen, layout.current, { detail, dimension: state.dimension, highlight: state.highlight, block: state.block }, theme());
+    drawMap(pen, layout.current, { detail, dimension: state.dimension, highlight: state.highlight, block: state.block === null ? null : detail.indexOf(state.block) }, theme());
   };
   const attach = useMemo(
     () => (canvas: HTMLCanvasElement) => {
       const at = (event: PointerEvent) => {
-        const of = app.model.detail;
+        const of = app.detail;
         const box = canvas.getBoundingClientRect();
         const [x, y] = [event.clientX - box.left, event.clientY - box.top];
         return { x, y, place: of && layout.current ? placeAt(layout.current, of, x, y) : null };
@@ -35,7 +35,10 @@ export function MapView({ app }: { app: App }) {
         const { x, y, place } = at(event);
         setTip(place ? tooltipOf(app, place, x, y) : null);
       };
-      const click = (event: PointerEvent) => app.store.set({ block: at(event).place?.block ?? null });
+      const click = (event: PointerEvent) => {
+        const block = at(event).place?.block ?? null;
+        app.store.set({ block: block === null ? null : (app.detail?.ids[block] ?? null) });
+      };
       const leave = () => setTip(null);
       canvas.addEventListener("pointermove", move);
       canvas.addEventListener("pointerup", click);
@@ -60,14 +63,14 @@ export function MapView({ app }: { app: App }) {
       )}
       <aside class="side">
         <Player app={app} />
-        {state.block !== null && detail ? <BlockDetails app={app} block={state.block} /> : <MapSummary app={app} views={views} />}
+        {state.block !== null && detail ? <BlockDetails app={app} id={state.block} /> : <MapSummary app={app} views={views} />}
       </aside>
     </section>
   );
 }
 
 function tooltipOf(app: App, place: NonNullable<ReturnType<typeof placeAt>>, x: number, y: number): TooltipContent {
-  const { detail } = app.model;
+  const { detail } = app;
   const { segment } = place.view;
   const dimension = app.store.get().dimension;
   const rows: TooltipContent["rows"] = [];
@@ -95,7 +98,7 @@ interface Pinner {
 
 /** Groups whose blocks are the only ones in segments with free space: without them, the segments could be given back. */
 export function pinners(app: App, views: SegmentView[]): Pinner[] {
-  const { detail } = app.model;
+  const { detail } = app;
   if (!detail) return [];
   const found = new Map<number, Pinner>();
   for (const view of views) {
@@ -117,21 +120,22 @@ function MapSummary({ app, views }: { app: App; views: SegmentView[] }) {
   const holes = views.flatMap((view) => (view.blocks.length > 0 ? view.holes : []));
   const empty = views.filter((view) => view.blocks.length === 0);
   const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
-  const facts: [string, string][] = [
-    [t("segments"), `${count(views.length)}, ${bytes(sum(views.map((view) => view.segment.bytes)))}`],
-    [t("blocks"), `${count(sum(views.map((view) => view.blocks.length)))}, ${bytes(sum(views.map((view) => view.used)))}`],
-    [t("holes"), `${count(holes.length)}, ${bytes(sum(holes.map((hole) => hole.bytes)))}`],
-    [t("largest hole"), bytes(Math.max(0, ...holes.map((hole) => hole.bytes)))],
-    [t("empty segments"), `${count(empty.length)}, ${bytes(sum(empty.map((view) => view.segment.bytes)))}`],
+  // Of each: its name, how many, and their bytes.
+  const facts: [string, string, number | null, number][] = [
+    ["segments", t("segments"), views.length, sum(views.map((view) => view.segment.bytes))],
+    ["blocks", t("blocks"), sum(views.map((view) => view.blocks.length)), sum(views.map((view) => view.used))],
+    ["holes", t("holes"), holes.length, sum(holes.map((hole) => hole.bytes))],
+    ["largest-hole", t("largest hole"), null, holes.reduce((most, hole) => Math.max(most, hole.bytes), 0)],
+    ["empty", t("empty segments"), empty.length, sum(empty.map((view) => view.segment.bytes))],
   ];
   const list = pinners(app, views).slice(0, 30);
   return (
     <>
       <dl class="facts is-first">
-        {facts.map(([name, value]) => (
-          <div key={name}>
+        {facts.map(([id, name, number, size]) => (
+          <div key={id} data-fact={id} data-count={number} data-bytes={size}>
             <dt>{name}</dt>
-            <dd>{value}</dd>
+            <dd>{number === null ? bytes(size) : `${count(number)}, ${bytes(size)}`}</dd>
           </div>
         ))}
       </dl>

@@ -87,7 +87,7 @@ function Holders({ app, report }: { app: App; report: DeviceReport }) {
   return (
     <ol class="holders">
       {report.holders.slice(0, 12).map((holder, index) => (
-        <li key={index}>
+        <li key={index} data-bytes={holder.requested_bytes}>
           <button
             type="button"
             onClick={() => {

@@ -34,7 +34,7 @@ export function PlanView({ app }: { app: App }) {
           </thead>
           <tbody>
             {sweep.plans.map((each, index) => (
-              <tr key={index} class={index === chosen ? "is-chosen" : ""}>
+              <tr key={index} class={index === chosen ? "is-chosen" : ""} data-budget={each.budget_bytes} data-peak={each.peak_bytes} data-time={each.time_ns}>
                 <td>
                   <button type="button" aria-pressed={index === chosen} onClick={() => setChosen(index)}>
                     {bytes(each.budget_bytes)}
@@ -52,6 +52,7 @@ export function PlanView({ app }: { app: App }) {
             ))}
           </tbody>
         </table>
+        {sweep.recorded && <Recorded recorded={sweep.recorded} />}
         <p class="more">
           {t("Without recomputing the step needs {0}. What lies outside of forward and backward is the same in every plan.", bytes(plan.ideal_peak_bytes))}
         </p>
@@ -60,7 +61,7 @@ export function PlanView({ app }: { app: App }) {
         <h2>{t("Stages with {0}", bytes(plan.budget_bytes))}</h2>
         <ol class="stages">
           {sweep.stages.map((name, index) => (
-            <li key={index}>
+            <li key={index} data-runs={plan.forward_runs[index]}>
               <bdi class="name">{name}</bdi>
               <span class={plan.forward_runs[index] > 1 ? "is-again" : ""}>
                 {plan.forward_runs[index] > 1 ? t("forward runs {0} times", plan.forward_runs[index]) : t("kept")}
@@ -70,6 +71,31 @@ export function PlanView({ app }: { app: App }) {
         </ol>
       </aside>
     </section>
+  );
+}
+
+/** What the recorded step needed, which the plans start from. */
+function Recorded({ recorded }: { recorded: NonNullable<Sweep["recorded"]> }) {
+  const facts: [string, string][] = [
+    [t("device"), recorded.device],
+    [t("peak of forward and backward"), bytes(recorded.pass_peak_bytes)],
+    [t("peak of the rest of the step"), bytes(recorded.rest_peak_bytes)],
+    ...recorded.notes.map((note): [string, string] => [t("note"), note]),
+  ];
+  return (
+    <>
+      <h2 class="next">{t("The recorded step")}</h2>
+      <dl class="facts is-first">
+        {facts.map(([name, value], index) => (
+          <div key={index}>
+            <dt>{name}</dt>
+            <dd>
+              <bdi>{value}</bdi>
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </>
   );
 }
 

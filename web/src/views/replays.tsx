@@ -10,6 +10,14 @@ import { t } from "../texts";
 import type { TooltipContent } from "../ui/tooltip";
 import { LinesChart } from "./chart";
 
+/** How exact a replay is, by the words of the data. */
+const BASES: Record<string, string> = {
+  exact: t("exact"),
+  emulated: t("emulated"),
+  estimate: t("estimate"),
+  model: t("model"),
+};
+
 export function ReplaysView({ app }: { app: App }) {
   const state = useStore(app.store);
   const [replays, setReplays] = useState<Replays | null | undefined>(undefined);
@@ -46,7 +54,7 @@ export function ReplaysView({ app }: { app: App }) {
         <h2>{t("Peak of reserved memory")}</h2>
         <ol class="replays">
           {replays.replays.map((replay, index) => (
-            <li key={index}>
+            <li key={index} data-allocator={replay.allocator} data-peak={replay.peak_reserved_bytes}>
               <button type="button" aria-pressed={index === chosen} class={index === chosen ? "is-chosen" : ""} onClick={() => setChosen(index === chosen ? null : index)}>
                 <span class="swatch" style={{ background: lines[index].colour }} />
                 <bdi class="name">{replay.allocator}</bdi>
@@ -54,7 +62,7 @@ export function ReplaysView({ app }: { app: App }) {
                 <span class="more-line">
                   {[
                     replay.is_recorded ? t("as recorded") : "",
-                    t(replay.basis),
+                    t(BASES[replay.basis] ?? replay.basis),
                     replay.completed ? "" : t("runs out of memory"),
                     t("driver {0}", duration(replay.driver_time_ns)),
                   ]

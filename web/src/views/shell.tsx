@@ -49,10 +49,18 @@ export function Shell({ app }: { app: App }) {
     const query = matchMedia("(prefers-color-scheme: dark)");
     const listener = () => again((n) => n + 1);
     query.addEventListener("change", listener);
-    return () => query.removeEventListener("change", listener);
+    addEventListener("beforeprint", listener);
+    addEventListener("afterprint", listener);
+    return () => {
+      query.removeEventListener("change", listener);
+      removeEventListener("beforeprint", listener);
+      removeEventListener("afterprint", listener);
+    };
   }, []);
   const views = viewsOf(app);
   const view = views.find(({ id }) => id === state.view) ?? views[0];
+  // On a narrow screen, the names of the views scroll.
+  useEffect(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [view.id]);
   return (
     <>
       <header>
@@ -185,7 +193,7 @@ function MomentLine({ app }: { app: App }) {
           {t("blocks")} <b>{count(totals.count)}</b>
         </span>
       )}
-      {!totals && <span class="loading">{t("reading blocks …")}</span>}
+      {!totals && <span class="loading">{state.problem || t("reading blocks …")}</span>}
     </footer>
   );
 }

@@ -11,12 +11,12 @@ import { attachPointer } from "../ui/pointer";
 import { Tooltip, type TooltipContent } from "../ui/tooltip";
 
 function spaceState(app: App): SpaceState | null {
-  const { detail } = app.model;
+  const { detail } = app;
   const space = app.space();
   if (!detail || !space) return null;
   const axis = app.axis();
   const { window, position, dimension, highlight, block } = app.store.get();
-  return { detail, space, axis, window: window ?? [axis.begin, axis.end], position, dimension, highlight, block };
+  return { detail, space, axis, window: window ?? [axis.begin, axis.end], position, dimension, highlight, block: block === null ? null : detail.indexOf(block) };
 }
 
 export function SpaceChart({ app }: { app: App }) {
@@ -40,8 +40,9 @@ export function SpaceChart({ app }: { app: App }) {
         window: () => spaceState(app)?.window ?? [0, 1],
         setWindow: (window) => app.setWindow(window),
         choose: (value) => {
+          const detail = app.detail;
           app.choose(app.axis().position(value));
-          app.store.set({ block: hovered.current });
+          app.store.set({ block: hovered.current === null ? null : (detail?.ids[hovered.current] ?? null) });
         },
         select: (from, to) => app.selectRange(from, to),
         hover: (x, y) => {

@@ -5,7 +5,7 @@ import { useStore } from "../app/store";
 import { colourOf, theme } from "../charts/palette";
 import { NEVER } from "../data/detail";
 import { findRows, type RowSet, type Rows, type SortBy } from "../data/rows";
-import { address, bytes, count, duration } from "../format";
+import { address, bytes, count, duration, moment } from "../format";
 import { t } from "../texts";
 import { BlockDetails } from "./block";
 import { SearchBox } from "./flame";
@@ -13,6 +13,7 @@ import { SearchBox } from "./flame";
 const ROW = 24;
 // Browsers limit the height of an element to about 33 million pixels.
 const MAX_ROWS = 1_000_000;
+const MAX_HEIGHT = 4000; // of what is seen, whatever the layout makes of it
 
 const SETS: [RowSet, string][] = [
   ["live", t("live at the moment")],
@@ -35,10 +36,10 @@ export function TableView({ app }: { app: App }) {
   const window = state.range ?? (state.window ? [axis.position(state.window[0]), axis.position(state.window[1])] : [0, app.model.positions]);
   const rows = useMemo(
     () => rowsOf(app, set, window[0], window[1], order),
-    [app, set, order, state.device, state.loaded, state.query, state.dimension, state.highlight, set === "live" ? state.position : window.join()],
+    [app, set, order, state.device, state.loaded, state.query, state.dimension, state.highlight, set === "live" ? state.position : `${app.detail?.first}/${window.join()}`],
   );
   return (
-    <section class="table-view" aria-label={t("Allocations")}>
+    <section class={state.block === null ? "table-view has-no-block" : "table-view"} aria-label={t("Allocations")}>
       <div class="table-main">
         <div class="tools">
           <select aria-label={t("Which blocks")} value={set} onChange={(event) => setSet(event.currentTarget.value as RowSet)}>
@@ -54,8 +55,9 @@ export function TableView({ app }: { app: App }) {
               <bdi>{app.groups(state.dimension)[state.highlight].slice(0, 80)}</bdi> ×
             </button>
           )}
-          <span class="what" data-rows={rows?.blocks.length}>
+          <span class="what" data-rows={rows?.blocks.length} data-bytes={rows?.bytes}>
             {rows && t("{0} blocks, {1}", count(rows.blocks.length), bytes(rows.bytes))}
+            {rows && set !== "live" && !app.model.isOnePart && ` · ${partName(app)}`}
           </span>
         </div>
         <div class="table" role="table" aria-label={t("Allocations")} aria-rowcount={rows?.blocks.length}>
@@ -73,14 +75,21 @@ export function TableView({ app }: { app: App }) {
         </div>
       </div>
       <aside class="side">
-        {state.block !== null ? <BlockDetails app={app} block={state.block} /> : <p class="more">{t("Choose a block to see its stack.")}</p>}
+        {state.block !== null ? <BlockDetails app={app} id={state.block} /> : <p class="more">{t("Choose a block to see its stack.")}</p>}
       </aside>
     </section>
   );
 }
 
+/** Of a large recording, only blocks of the part around the chosen moment are listed. */
+function partName(app: App): string {
+  const { detail } = app;
+  return detail ? t("of events {0} to {1}", count(detail.first), count(detail.last - 1)) : "";
+}
+
 function rowsOf(app: App, set: RowSet, from: number, to: number, order: { by: SortBy; isRising: boolean }): Rows | null {
-  const { detail, head } = app.model;
+  const { head } = app.model;
+  const { detail } = app;
   const { texts } = app.recording;
   const { query, highlight, dimension, position } = app.store.get();
   if (!detail || !texts) return null;
@@ -114,7 +123,7 @@ function Body({ app, rows }: { app: App; rows: Rows }) {
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    const observer = new ResizeObserver(() => setHeight(Math.min(MAX_HEIGHT, element.clientHeight)));
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
@@ -135,7 +144,8 @@ function Body({ app, rows }: { app: App; rows: Rows }) {
 }
 
 function Row({ app, block }: { app: App; block: number }) {
-  const { detail, head } = app.model;
+  const { head } = app.model;
+  const { detail } = app;
   const { dimension, block: chosen } = app.store.get();
   if (!detail) return null;
   const axis = app.model.axis("time");
@@ -144,7 +154,7 @@ function Row({ app, block }: { app: App; block: number }) {
   const group = detail.group(block, dimension);
   const life = isTime ? duration(axis.timeOf(end) - axis.timeOf(begin)) : t("{0} events", count(end - begin));
   return (
-    <div role="row" class={block === chosen ? "row is-chosen" : "row"} onClick={() => app.store.set({ block })}>
+    <div role="row" class={detail.ids[block] === chosen ? "row is-chosen" : "row"} data-bytes={detail.requestedBytes(block)} onClick={() => app.store.set({ block: detail.ids[block] })}>
       <span role="cell">{bytes(detail.requestedBytes(block))}</span>
       <span role="cell" class="where">
         <span class="swatch" style={{ background: colourOf(group, theme()) }} />
@@ -152,7 +162,7 @@ function Row({ app, block }: { app: App; block: number }) {
           <bdi>{head.dimensions[dimension].groups[group].slice(0, 300)}</bdi>
         </button>
       </span>
-      <span role="cell">{begin === 0 ? t("before") : isTime ? duration(axis.timeOf(begin)) : count(begin - 1)}</span>
+      <span role="cell">{begin === 0 ? t("before") : isTime ? moment(axis.timeOf(begin), 1e4) : count(begin - 1)}</span>
       <span role="cell">{end === NEVER ? t("to the end") : life}</span>
       <span role="cell" class="address">
         {address(detail.address[block])}

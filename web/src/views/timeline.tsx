@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { App } from "../app/app";
 import { useStore } from "../app/store";
 import { Canvas, type Pen } from "../charts/canvas";
+import { returnsNear, sampleAt } from "../charts/marks";
 import { colourOf, type Theme, theme } from "../charts/palette";
 import { drawTimeline, edges, type Layout, layOut, type TimelineState, valueOf, yOf } from "../charts/timeline";
 import { SHOWN_GROUPS } from "../data/overview";
@@ -38,6 +39,7 @@ export function TimelineView({ app }: { app: App }) {
     const of = timelineState(app);
     layout.current = layOut(of, pen.width, pen.height);
     drawTimeline(pen, of, layout.current, theme());
+    pen.context.canvas.dataset.complete = String(layout.current.isComplete);
     if (!layout.current.isComplete) frame.current = requestAnimationFrame(() => redraw((n) => n + 1));
   };
   const attach = useMemo(
@@ -89,6 +91,11 @@ function tooltipAt(app: App, layout: Layout, x: number, y: number): TooltipConte
   rows.push({ name: t("requested"), value: bytes(samples.peak[column]) });
   if (samples.low[column] < samples.peak[column]) rows.push({ name: t("lowest here"), value: bytes(samples.low[column]) });
   rows.push({ name: t("reserved"), value: bytes(samples.reserved[column]) });
+  const end = valueOf(layout, of.window, layout.left + column + 1);
+  const sampled = sampleAt(app.model.samples, of.axis.mode === "time" ? end : of.axis.timeOf(position));
+  if (sampled >= 0) rows.push({ name: t("used on the device"), value: bytes(app.model.samples.used[sampled]) });
+  const returned = returnsNear(of, layout, x);
+  if (returned) rows.push({ name: t("segments given back: {0}", count(returned.count)), value: bytes(returned.bytes) });
   const step = app.model.stepOf(position);
   if (step) rows.push({ name: t("step"), value: String(step.index) });
   return { x, y, title: momentTitle(app, position), rows };

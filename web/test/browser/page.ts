@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
 
 export const BINARY = process.env.VRAM_BINARY ?? new URL("../../../build/release/src/vram", import.meta.url).pathname;
+export const DATA = new URL("../../../tests/data/", import.meta.url).pathname;
 const DEMO = new URL("../../../demo/", import.meta.url).pathname;
 const FOLDER = mkdtempSync(join(tmpdir(), "vram-pages-"));
 
@@ -65,8 +66,40 @@ export async function open(browser: Browser, path: string, hash = "", { width = 
 }
 
 /** The figures of the chosen moment, in bytes. */
-export function figures(page: Page): Promise<Record<string, number>> {
+export async function figures(page: Page): Promise<Record<string, number>> {
+  await settled(page);
   return page.$$eval("[data-figure]", (elements) =>
     Object.fromEntries(elements.map((element) => [(element as HTMLElement).dataset.figure, Number((element as HTMLElement).dataset.bytes)])),
   );
 }
+
+/** The state that the address names, once the page has written it there. */
+export async function linkOf(page: Page): Promise<URLSearchParams> {
+  // The address follows the state after 120 ms: a timer that the page sets now ends later.
+  const hash = await page.evaluate(() => new Promise<string>((resolve) => setTimeout(() => resolve(location.hash), 150)));
+  return new URLSearchParams(hash.slice(1));
+}
+
+/** Opens a link in a page that is open. */
+export async function go(page: Page, hash: string): Promise<void> {
+  await page.evaluate((to) => {
+    location.hash = to;
+  }, hash);
+  await page.waitForFunction((to) => location.hash.includes(to), /view=(\w+)/.exec(hash)?.[0] ?? hash);
+  await settled(page);
+  if (await page.$(".timeline")) await page.waitForSelector('.timeline[data-complete="true"]', { timeout: 60_000 });
+}
+
+/** The rows of the tooltip, by name. */
+export async function tooltip(page: Page): Promise<Record<string, string>> {
+  await settled(page);
+  return page.$$eval(".tooltip dl > div", (rows) =>
+    Object.fromEntries(rows.map((row) => [row.querySelector("dt")?.textContent ?? "", row.querySelector("dd")?.textContent ?? ""])),
+  );
+}
+
+/** Waits until the page has drawn the state that the last action led to: canvases are drawn after the frame in which elements change. */
+export const settled = (page: Page): Promise<void> =>
+  page.evaluate(async () => {
+    for (let i = 0; i < 3; ++i) await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 0)));
+  });

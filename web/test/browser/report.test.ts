@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import axe from "axe-core";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { DeviceReport, Moment, Report } from "../../src/data/page";
-import { BINARY, figures, launch, open, pageOf, RECORDINGS, recording, temporary, vram } from "./page";
+import { BINARY, figures, launch, linkOf as link, open, pageOf, RECORDINGS, recording, temporary, vram } from "./page";
 
 interface StateReport extends Moment {
   breakdowns: { by: string; holders: { name: string; requested_bytes: number }[] }[];
@@ -22,11 +22,6 @@ afterAll(() => browser.close());
 function reportOf(path: string, at?: string): Report & WithMoment {
   return JSON.parse(vram("report", path, "--json", "--top", "0", ...(at ? ["--at", at] : [])));
 }
-
-const link = async (page: Page): Promise<URLSearchParams> => {
-  await page.waitForTimeout(200); // the address follows the state after 120 ms
-  return new URLSearchParams(new URL(page.url()).hash.slice(1));
-};
 
 describe.each(RECORDINGS)("%s", (name) => {
   const path = recording(name);

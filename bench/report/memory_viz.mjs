@@ -1,0 +1,96 @@
+// Measures PyTorch's own viewer and the HTML report on the same snapshots: the time to the first picture, the memory of the page's process,
+// and the frames a second while the timeline is zoomed. Neither PyTorch's viewer nor the parts of d3 that it loads from a network are in
+// this repository: the caller has them.
+//
+//   ninja -C build/release vram
+//   VIEWER=~/memoryviz node bench/report/memory_viz.mjs build/release run.pickle.xz
+//
+// VIEWER is a folder with MemoryViz.js of PyTorch (torch/utils/viz/) and node_modules with d3@5, d3-axis@1, d3-scale@1, d3-zoom@1 and
+// d3-brush@1. Snapshots may be compressed with xz; the viewer gets them uncompressed, inside its page, as
+// torch/cuda/_memory_viz.py trace_plot writes it.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join, resolve } from "node:path";
+import { chromiumVersion, esbuild, frames, launch, residentBytes } from "./browser.mjs";
+
+const [build, ...snapshots] = process.argv.slice(2);
+const viewer = process.env.VIEWER;
+if (!viewer || snapshots.length === 0) {
+  console.error("usage: VIEWER=FOLDER node bench/report/memory_viz.mjs BUILD SNAPSHOT...; the head of this file says what FOLDER has");
+  process.exit(2);
+}
+const folder = mkdtempSync(join(tmpdir(), "vram-bench-"));
+
+/** The viewer with its libraries as one script, since this machine may have no network. */
+async function bundled() {
+  const result = await esbuild.build({
+    entryPoints: [resolve(viewer, "MemoryViz.js")],
+    bundle: true,
+    write: false,
+    format: "iife",
+    globalName: "viewer",
+    plugins: [
+      {
+        name: "network",
+        setup: (to) => {
+          to.onResolve({ filter: /^https:/ }, ({ path }) => to.resolve(/([\w-]+)@\d+$/.exec(path)[1], { kind: "import-statement", resolveDir: resolve(viewer) }));
+        },
+      },
+    ],
+  });
+  return result.outputFiles[0].text;
+}
+
+const uncompressed = (path) => (path.endsWith(".xz") ? execFileSync("xz", ["-dc", path], { maxBuffer: 2 ** 31 }) : readFileSync(path));
+
+function viewerPage(script, snapshot) {
+  const files = JSON.stringify([{ name: "snapshot.pickle", base64: uncompressed(snapshot).toString("base64") }]);
+  const path = join(folder, "viewer.html");
+  writeFileSync(
+    path,
+    `<!doctype html><html><head></head><body><script>${script}</script><script>
+    viewer.add_local_files(${files}, "Active Memory Timeline");
+    requestAnimationFrame(() => setTimeout(() => { document.documentElement.dataset.first = String(Math.round(performance.now())); }));
+    </script></body></html>`,
+  );
+  return path;
+}
+
+function reportPage(snapshot) {
+  const path = join(folder, "report.html");
+  execFileSync(resolve(build, "src/vram"), ["report", snapshot, "--html", path, "--force"]);
+  return path;
+}
+
+async function measure(name, snapshot, path, y) {
+  const browser = await launch();
+  try {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 720 } });
+    const began = Date.now();
+    await page.goto(`file://${path}#view=timeline`, { waitUntil: "commit", timeout: 300_000 });
+    await page.waitForSelector("html[data-first]", { timeout: 300_000, state: "attached" });
+    const first = Date.now() - began;
+    await page.screenshot({ path: join(folder, `${name}.png`), timeout: 300_000 });
+    const shown = Date.now() - began;
+    const moving = await frames(page, y);
+    const resident = await residentBytes(browser);
+    console.log(
+      `${basename(snapshot)}, ${name}: ${(statSync(path).size / 1e6).toFixed(1)} MB; first picture ${first} ms, on the screen ${shown} ms; ` +
+        `resident ${(resident / 1e6).toFixed(0)} MB; ${moving.fps.toFixed(1)} frames/s, 99 % within ${moving.p99.toFixed(0)} ms`,
+    );
+  } finally {
+    await browser.close();
+  }
+}
+
+try {
+  console.log(chromiumVersion());
+  const script = await bundled();
+  for (const snapshot of snapshots) {
+    await measure("MemoryViz", snapshot, viewerPage(script, snapshot), 180);
+    await measure("vram report", snapshot, reportPage(snapshot), 400);
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}
