@@ -188,7 +188,7 @@ TEST(JudgeSaved, ANumberOfBeforeARebootIsNoDeadProcess) {
   EXPECT_THAT(samples.firing(), IsEmpty());
 }
 
-// With a process whose allocator has failed so often.
+// With a process whose allocator reports this number of out-of-memory errors.
 SampleSequence samples_with_ooms(uint64_t count) {
   SampleSequence samples;
   samples.add_process(4711, kGiB).uses[0].allocator.emplace().num_ooms = count;
