@@ -202,6 +202,27 @@ def test_the_end_of_a_watch_may_collect_another_watched_model(way: str, monkeypa
     assert torch.autograd._engine_run_backward is before  # type: ignore[attr-defined]
 
 
+def test_a_watch_that_is_interrupted_while_it_begins_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = marks.put_in_place(monkeypatch)
+
+    def interrupt(_base: type) -> None:
+        raise KeyboardInterrupt
+
+    before = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    optimizer = torch.optim.SGD(model.parameters())
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(_process, "native", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            vram.watch(model, optimizer)
+    assert not optimizer._optimizer_step_pre_hooks
+    assert torch.autograd._engine_run_backward is before  # type: ignore[attr-defined]
+    with vram.watch(model, optimizer):
+        model(torch.ones(1, 2)).sum().backward()
+        assert "backward/loss" in recorder.take()
+    assert torch.autograd._engine_run_backward is before  # type: ignore[attr-defined]
+
+
 def has_gone(thread: threading.Thread) -> bool:
     """Whether the system's thread ends, too, with what C++ keeps for it."""
     end = time.monotonic() + MAX_WAIT_S

@@ -53,12 +53,17 @@ def enter() -> None:
     with _lock:
         is_first = _watches == 0
         _watches += 1
-        if is_first:
-            Engine.native = native(Call)
+        if not is_first:
+            return
+        try:
+            Engine.native = native(Call)  # may compile it for seconds, which the user may interrupt
             if Engine.native is not None:
                 Engine.native.start(backward_began)
             _replace(torch.autograd, "_engine_run_backward", _engine)
             _replace(torch.nn.Module, "_replicate_for_data_parallel", _replicate)
+        except BaseException:
+            leave([])
+            raise
 
 
 def leave(names: list[str]) -> None:

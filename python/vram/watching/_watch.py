@@ -41,9 +41,9 @@ class Watch:
         self._parameters: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._named_at: tuple[int, int] | None = None  # which recording, and where the first parameter lay
         self._find_parameters()
+        _process.enter()  # first of all that changes something, as it may fail
         self._optimizers = [WatchedOptimizer(o, self._name_of, self._rename_moved) for o in optimizers]
         self._handles = [] if self._optimizers else self._name_gradients_as_they_come()
-        _process.enter()
         watched = self._watch_modules(model, depth)
         self._modules = [weakref.ref(module) for module in watched.values()]
         self._leave = weakref.finalize(model, _process.leave, [name or root_name(model) for name in watched])
