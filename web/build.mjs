@@ -52,7 +52,7 @@ async function page(name, title, mark) {
   return { name, bytes, text: replaced, mark };
 }
 
-const pages = [await page("report", "vram report")];
+const pages = [await page("report", "vram report"), await page("dashboard", "vram serve")];
 let differs = false;
 for (const { name, bytes, text } of pages) {
   const file = `${here}dist/${name}.html`;

@@ -2,6 +2,7 @@
 
 #include "base/result.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace vram::alerts {
@@ -20,6 +21,7 @@ constexpr uint64_t kFiguresPeriodNs = kMinuteNs;
 constexpr const char* kAlerts = "alerts";
 constexpr const char* kFigures = "alert figures";
 constexpr const char* kOutbox = "alert outbox";
+constexpr const char* kSilences = "alert silences";
 
 }  // namespace
 
@@ -58,10 +60,13 @@ void AlertEngine::restore(const ClockReading& now) {
   const auto restored =
       judge_.restore({.alerts = history_->kept(kAlerts), .figures = history_->kept(kFigures)}, now);
   if (!restored) notifier_->warn(restored.error().message);
+  const auto silences = silences_.restore(history_->kept(kSilences));
+  if (!silences) notifier_->warn(silences.error().message);
   const auto undelivered = outbox_.restore(history_->kept(kOutbox));
   if (!undelivered) return notifier_->warn(undelivered.error().message);
   notifier_->publish_again(undelivered->update, undelivered->undelivered);
-  notifier_->publish({.moment = moment_, .changes = {}, .alerts = judge_.alerts()});
+  notifier_->publish(
+      {.moment = moment_, .changes = {}, .alerts = silences_.known(judge_.alerts())});
 }
 
 // Saved before any receiver is notified: one that has received an alert also receives its end,
@@ -74,7 +79,7 @@ void AlertEngine::publish(std::vector<AlertChange> changes) {
   }
   notifier_->publish({.moment = moment_,
                       .changes = std::move(changes),
-                      .alerts = judge_.alerts(),
+                      .alerts = silences_.known(judge_.alerts()),
                       .number = number});
 }
 
@@ -106,11 +111,16 @@ void AlertEngine::save_now_and_then() {
 template <typename Judging>
 void AlertEngine::judge_by(const ClockReading& now, Judging judging) {
   std::vector<AlertChange> changes;
+  bool has_other_silences = false;
   {
     const std::lock_guard guard(mutex_);
     if (now.now_ns > now_.now_ns) now_ = now;  // a sample that hung began before it was overdue
-    changes = judging();
+    std::vector<AlertChange> judged = judging();
+    const Silences before = silences_;
+    changes = silences_.pass(std::move(judged), judge_.alerts(), now.unix_ns);
+    has_other_silences = silences_ != before;
   }
+  if (has_other_silences) save_silences();
   if (!changes.empty()) return publish(std::move(changes));
   if (history_) save_now_and_then();
 }
@@ -130,6 +140,37 @@ void AlertEngine::judge_overdue(uint64_t now_ns, int64_t now_unix_ns, uint64_t o
   });
 }
 
+void AlertEngine::save_silences() {
+  if (!history_) return;
+  const std::lock_guard saving(saving_mutex_);
+  std::string saved;
+  {
+    const std::lock_guard guard(mutex_);
+    saved = silences_.save();
+  }
+  history_->keep({{kSilences, std::move(saved)}}, kTimeout);
+}
+
+Result<Silence> AlertEngine::silence(Silence what, int64_t length_ns, int64_t now_unix_ns) {
+  what.from_unix_ns = now_unix_ns;
+  what.until_unix_ns = now_unix_ns + std::clamp<int64_t>(length_ns, 0, kMaxSilenceNs + 1);
+  Result<Silence> added = [&] {
+    const std::lock_guard guard(mutex_);
+    return silences_.add(std::move(what));
+  }();
+  if (added) save_silences();
+  return added;
+}
+
+Result<> AlertEngine::end_silence(uint64_t number, int64_t now_unix_ns) {
+  const Result<> ended = [&] {
+    const std::lock_guard guard(mutex_);
+    return silences_.end(number, now_unix_ns);
+  }();
+  if (ended) save_silences();
+  return ended;
+}
+
 Result<> AlertEngine::reload() {
   VRAM_TRY_ASSIGN(auto book, book_of(rules_file_));
   const std::lock_guard guard(mutex_);
@@ -143,7 +184,12 @@ Result<> AlertEngine::change_url(size_t receiver, const std::string& url) {
 
 std::string AlertEngine::alerts_json() const {
   const std::lock_guard guard(mutex_);
-  return alerts::alerts_json(moment_, judge_.alerts());
+  return alerts::alerts_json(moment_, judge_.alerts(), silences_);
+}
+
+std::string AlertEngine::silences_json() const {
+  const std::lock_guard guard(mutex_);
+  return alerts::silences_json(moment_, silences_);
 }
 
 std::string AlertEngine::rules_json() const {

@@ -7,13 +7,17 @@
 // stored before they are sent. So after a kill -9, each receiver still gets each beginning and each
 // end of an alert at least once.
 //
+// Silences withhold alerts from receivers, and survive a restart in the same way.
+//
 // judge() and judge_overdue() belong to one thread, which waits for the history's file for at most
 // two seconds, and only if an alert begins or ends. All other functions may be called from any
-// thread; they wait at most for a running evaluation, which never blocks.
+// thread; they wait at most for a running evaluation, which never blocks, and silence() and
+// end_silence() also for the file.
 #pragma once
 
 #include "alerts/delivery/notifier.hpp"
 #include "alerts/judge/judge.hpp"
+#include "alerts/silences.hpp"
 #include "history/history.hpp"
 
 #include <cstdint>
@@ -50,9 +54,14 @@ class AlertEngine {
   // stays.
   [[nodiscard]] Result<> change_url(size_t receiver, const std::string& url);
 
-  // vram.alerts/1, vram.rules/1
+  // From now on, for `length_ns`; errors: as Silences::add(), end().
+  [[nodiscard]] Result<Silence> silence(Silence what, int64_t length_ns, int64_t now_unix_ns);
+  [[nodiscard]] Result<> end_silence(uint64_t number, int64_t now_unix_ns);
+
+  // vram.alerts/1, vram.rules/1, vram.silences/1
   [[nodiscard]] std::string alerts_json() const;
   [[nodiscard]] std::string rules_json() const;
+  [[nodiscard]] std::string silences_json() const;
 
  private:
   AlertEngine(AlertEngineOptions options, Judge judge, std::unique_ptr<Notifier> notifier);
@@ -64,6 +73,7 @@ class AlertEngine {
   // `next_update`: the first update that no receiver has got.
   void save(Part part, uint64_t next_update, std::chrono::milliseconds timeout);
   void save_now_and_then();
+  void save_silences();
 
   const std::string rules_file_;
   const std::shared_ptr<history::History> history_;
@@ -75,8 +85,10 @@ class AlertEngine {
   uint64_t figures_saved_ns_ = 0;
   bool is_closed_ = false;
 
+  std::mutex saving_mutex_;   // so that the silences saved last are the last ones
   mutable std::mutex mutex_;  // guards what follows against those that read
   Judge judge_;
+  Silences silences_;
   AlertsMoment moment_;  // of the last sample
   std::unique_ptr<Notifier> notifier_;
 };

@@ -78,6 +78,12 @@ Json json_rule(const Rule& rule) {
           {"labels", json_map(rule.labels)}};
 }
 
+Json document_of(std::string_view schema, const AlertsMoment& moment) {
+  return {{"schema", schema},
+          {"time_unix_ns", moment.time_unix_ns == 0 ? Json() : Json(moment.time_unix_ns)},
+          {"host", moment.host.empty() ? Json() : json_text(moment.host)}};
+}
+
 std::string_view level_of(const Alert& alert) {
   if (alert.state == AlertState::kResolved) return "info";
   if (alert.severity == Severity::kCritical) return "error";
@@ -87,11 +93,27 @@ std::string_view level_of(const Alert& alert) {
 }  // namespace
 
 std::string alerts_json(const AlertsMoment& moment, std::span<const Alert> alerts) {
-  Json document = {{"schema", "vram.alerts/1"},
-                   {"time_unix_ns", moment.time_unix_ns == 0 ? Json() : Json(moment.time_unix_ns)},
-                   {"host", moment.host.empty() ? Json() : json_text(moment.host)},
-                   {"alerts", Json::array()}};
-  for (const Alert& alert : alerts) document["alerts"].push_back(json_alert(alert));
+  return alerts_json(moment, alerts, Silences());
+}
+
+std::string alerts_json(const AlertsMoment& moment, std::span<const Alert> alerts,
+                        const Silences& silences) {
+  Json document = document_of("vram.alerts/1", moment);
+  document["alerts"] = Json::array();
+  for (const Alert& alert : alerts) {
+    Json json = json_alert(alert);
+    const Silence* const silence = silences.find(alert, moment.time_unix_ns);
+    json["silence"] = silence == nullptr ? Json() : Json(silence->number);
+    document["alerts"].push_back(std::move(json));
+  }
+  return dumped(document, 2) + "\n";
+}
+
+std::string silences_json(const AlertsMoment& moment, const Silences& silences) {
+  Json document = document_of("vram.silences/1", moment);
+  document["silences"] = Json::array();
+  for (const Silence& silence : silences.all())
+    document["silences"].push_back(json_silence(silence));
   return dumped(document, 2) + "\n";
 }
 

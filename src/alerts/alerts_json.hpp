@@ -1,10 +1,11 @@
-// Alerts and rules for programs: vram.alerts/1, vram.rules/1, documented field by field in
-// docs/json.md; and for logs: a line each, as JSON in the names of ECS (Elastic Common Schema) or
-// as text. Pure functions.
+// Alerts and rules for programs: vram.alerts/1, vram.rules/1, vram.silences/1, documented field by
+// field in docs/json.md; and for logs: a line each, as JSON in the names of ECS (Elastic Common
+// Schema) or as text. Pure functions.
 #pragma once
 
 #include "alerts/alert.hpp"
 #include "alerts/rules/rule_book.hpp"
+#include "alerts/silences.hpp"
 
 #include <cstdint>
 #include <span>
@@ -19,7 +20,12 @@ struct AlertsMoment {
 };
 
 // One document with a newline at its end. ASCII alone, as in status_json.
+// As receivers get it: those whose beginning is withheld are not in it.
 [[nodiscard]] std::string alerts_json(const AlertsMoment& moment, std::span<const Alert> alerts);
+// Each alert has the number of its silence.
+[[nodiscard]] std::string alerts_json(const AlertsMoment& moment, std::span<const Alert> alerts,
+                                      const Silences& silences);
+[[nodiscard]] std::string silences_json(const AlertsMoment& moment, const Silences& silences);
 [[nodiscard]] std::string rules_json(const RuleBook& book);
 
 // Without a newline.

@@ -43,8 +43,9 @@ const Manual& ServeCommand::manual() const {
       "[--listen ADDRESS:PORT] [--token-file FILE] [--period TIME]",
       tr("Samples the GPUs every second and answers requests from the last sample, so that no "
          "request "
-         "waits for a driver: /metrics for Prometheus, /api/v1/ for programs (described by "
-         "/api/v1/openapi.json), /healthz for probes. Listens on this machine only, unless "
+         "waits for a driver: / for browsers, /metrics for Prometheus, /api/v1/ for programs "
+         "(described by /api/v1/openapi.json), /healthz for probes. Listens on this machine only, "
+         "unless "
          "--listen "
          "names another address, which requires a token. SIGTERM and Ctrl-C end it; SIGUSR1 "
          "releases "
@@ -138,6 +139,10 @@ std::vector<Option> ServeCommand::options() {
       {"--alertmanager", "URL",
        tr("send alerts to this Alertmanager; URL or @FILE; may be repeated"),
        value(settings_.alertmanagers, parse_receiver)},
+      {"--recordings", "DIR",
+       tr("folder of recordings for the dashboard, which shows their findings and reports, and "
+          "writes new recordings there"),
+       file(&settings_.recordings)},
       {"--log-format", "FORMAT", tr("format of the log on standard error: text or json (text)"),
        choice<serve::LogFormat>(settings_.log_format, {{"text", serve::LogFormat::kText},
                                                        {"json", serve::LogFormat::kJson}})}};

@@ -9,13 +9,18 @@
 #include "cli/live.hpp"
 #include "cli/reloading.hpp"
 #include "cli/signals.hpp"
+#include "pages/html.hpp"
+#include "serve/actions.hpp"
 #include "serve/api.hpp"
 #include "serve/credentials.hpp"
 #include "serve/file_watch.hpp"
 #include "serve/guard.hpp"
 #include "serve/history_api.hpp"
 #include "serve/http_server.hpp"
+#include "serve/jobs.hpp"
 #include "serve/metrics_route.hpp"
+#include "serve/recording_routes.hpp"
+#include "serve/recordings.hpp"
 #include "serve/service_manager.hpp"
 #include "watch/reclaim.hpp"
 #include "watch/sampler.hpp"
@@ -88,6 +93,7 @@ class Serving {
   [[nodiscard]] Result<bool> open_history();
   [[nodiscard]] Result<> open_alerts();
   [[nodiscard]] watch::SamplerHooks sampler_hooks();
+  [[nodiscard]] Result<> open_recordings();
   [[nodiscard]] serve::SampleFeed feed() const;
   [[nodiscard]] serve::Router router() const;
   [[nodiscard]] serve::ServerHooks server_hooks();
@@ -114,6 +120,9 @@ class Serving {
   std::shared_ptr<serve::Tally> tally_ = std::make_shared<serve::Tally>();
   std::shared_ptr<history::History> history_;  // null: none is kept
   std::shared_ptr<alerts::AlertEngine> alert_engine_;
+  std::shared_ptr<serve::Recordings> recordings_;  // null: there is no folder
+  std::shared_ptr<serve::Jobs> jobs_ =
+      std::make_shared<serve::Jobs>([] { return watch::current_moment().time_ns; });
   std::unique_ptr<serve::HttpServer> server_;
   std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
@@ -186,6 +195,12 @@ Result<> Serving::open_alerts() {
   return {};
 }
 
+Result<> Serving::open_recordings() {
+  if (settings_.recordings.empty()) return {};
+  VRAM_TRY_ASSIGN(recordings_, serve::Recordings::open(settings_.recordings));
+  return {};
+}
+
 watch::SamplerHooks Serving::sampler_hooks() {
   const std::shared_future<Start> start = start_.get_future();
   return {.take_sample =
@@ -224,10 +239,19 @@ serve::Router Serving::router() const {
   routes.push_back(serve::metrics_route(
       feed(), tally_,
       {.dcgm_names = settings_.dcgm_names, .process_series = settings_.process_series}));
-  add(serve::history_routes(
-      history_, [] { return watch::current_moment().time_ns; }, settings_.commands));
+  const auto now_unix_ns = [] { return watch::current_moment().time_ns; };
+  add(serve::history_routes(history_, now_unix_ns, settings_.commands));
   add(serve::alert_routes(alert_engine_));
+  add(serve::silence_routes(alert_engine_, now_unix_ns));
+  add(serve::action_routes({.feed = feed(),
+                            .now_unix_ns = now_unix_ns,
+                            .board_folders = board_folders,
+                            .commands = settings_.commands,
+                            .recordings = settings_.recordings},
+                           jobs_));
+  add(serve::recording_routes(recordings_));
   routes.push_back(serve::openapi_route());
+  routes.push_back(serve::dashboard_route(pages::dashboard_page()));
   routes.push_back(serve::index_page(routes, watch::current_moment().host));
   return serve::Router(std::move(routes));
 }
@@ -249,7 +273,15 @@ serve::ServerHooks Serving::server_hooks() {
   };
   serve::ServerHooks hooks;
   const auto guard = std::make_shared<const serve::Guard>(
-      serve::Guard{router(), token_, settings_.web, host_names(), refused});
+      serve::Guard{.inner = router(),
+                   .token = token_,
+                   .web = settings_.web,
+                   .host_names = host_names(),
+                   .is_public =
+                       [](const serve::Request& request) {
+                         return request.path == "/" || serve::is_page_of_recording(request);
+                       },
+                   .refused = refused});
   hooks.handle = [guard](const serve::Request& request) { return (*guard)(request); };
   hooks.needs_password_check = [guard](const serve::Request& request) {
     return guard->needs_password_check(request);
@@ -257,9 +289,11 @@ serve::ServerHooks Serving::server_hooks() {
   hooks.check_password = [guard](const serve::Request& request) {
     return guard->check_password(request);
   };
-  // Refused clients take no place among those that wait for the history.
+  // Refused clients take no place among those that wait for files.
   hooks.is_slow = [guard](const serve::Request& request) {
-    return serve::is_about_history(request) && guard->accepts_authorization(request);
+    const bool reads_files = serve::is_about_history(request) || serve::is_about_actions(request) ||
+                             serve::is_about_recordings(request);
+    return reads_files && guard->accepts_authorization(request);
   };
   if (settings_.web) hooks.tls = [web = settings_.web] { return web->now()->tls; };
   hooks.incident = [this](std::string_view client, std::string_view what) {
@@ -407,6 +441,8 @@ void Serving::end() {
     if (history_) (void)history_->flush();
   });
   has_ended = saving.join_until(deadline) && has_ended;
+  recordings_.reset();  // ends vram report, if it is running
+  has_ended = jobs_->end(kAnswersTimeout) && has_ended;
   has_ended = sampler_->end() && has_ended;
   if (has_ended) {
     // The last owner of the history waits for its thread and closes the file.
@@ -430,6 +466,7 @@ Result<int> Serving::run() {
   // The one thread that keeps the right to see other users' processes.
   sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
   drop_privileges();
+  VRAM_TRY(open_recordings());
   const auto history = open_history();
   if (history && !*history) {
     log_->write({.action = "stopped",

@@ -49,6 +49,7 @@ struct ServeSettings {
   std::string rules;
   std::vector<ReceiverUrl> webhooks;
   std::vector<ReceiverUrl> alertmanagers;
+  std::string recordings;  // a folder; empty: none
   serve::LogFormat log_format = serve::LogFormat::kText;
 };
 

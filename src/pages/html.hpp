@@ -22,6 +22,8 @@ using Write = std::function<Result<>(std::string_view)>;
 [[nodiscard]] std::string_view page_shell();
 // The same for a server: it reads each block from blocks/NAME, as zlib's format.
 [[nodiscard]] std::string served_shell();
+// The dashboard of vram serve: it reads the server's API, by addresses relative to its own.
+[[nodiscard]] std::string_view dashboard_page();
 inline constexpr std::string_view kFirstMark = "<!--FIRST-->";
 inline constexpr std::string_view kRestMark = "<!--REST-->";
 

@@ -251,11 +251,21 @@ TEST(AlertRoutes, AnswerWithBothDocuments) {
   EXPECT_EQ(Json::parse(alert_engine->rules_json())["schema"], "vram.rules/1");
 }
 
+TEST(Dashboard, IsAPageThatOtherSitesCannotFrame) {
+  const Route route = dashboard_route("<!doctype html>");
+  EXPECT_EQ(route.path, "/");
+  const Response response = route.answer({}, "");
+  EXPECT_EQ(response.body->text(), "<!doctype html>");
+  EXPECT_EQ(response.content_type, "text/html; charset=utf-8");
+  EXPECT_EQ(response.headers.front(), std::pair(std::string("Content-Security-Policy"),
+                                                std::string("frame-ancestors 'self'")));
+}
+
 TEST(IndexPage, ListsTheRoutesAndLinksThoseThatCanBe) {
   Machine machine;
   const std::string page =
       index_page(live_routes(machine.feed()), "<b>gpu&01").answer({}, "").body->text();
-  EXPECT_NE(page.find("<a href=\"/healthz\">"), std::string::npos);
+  EXPECT_NE(page.find("<a href=\"healthz\">/healthz</a>"), std::string::npos) << "relative";
   EXPECT_NE(page.find("/api/v1/devices/{key}"), std::string::npos);
   EXPECT_EQ(page.find("href=\"/api/v1/devices/{key}\""), std::string::npos);
   EXPECT_EQ(page.find("<b>"), std::string::npos);

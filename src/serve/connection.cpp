@@ -24,6 +24,7 @@ constexpr int kSendBufferBytes = 128 << 10;
 
 Method method_of(http::verb verb) {
   if (verb == http::verb::get) return Method::kGet;
+  if (verb == http::verb::post) return Method::kPost;
   return verb == http::verb::head ? Method::kHead : Method::kOther;
 }
 
@@ -233,13 +234,12 @@ void Connection::header_was_read(ErrorCode error) {
   if (!exchange_->parser->is_encoding_understood()) {
     hub_.hooks.incident(client_, tr_later("sends a body in an unknown transfer encoding"));
     keeps_alive_ = false;
-    return write(error_response(
-        400,
-        "Transfer-Encoding: expected 'chunked', once and in HTTP/1.1; requests here need no body"));
+    return write(
+        error_response(400, "Transfer-Encoding: expected 'chunked', once and in HTTP/1.1"));
   }
-  const bool changes = method_of(exchange_->parser->method()) == Method::kOther;
+  const bool is_unknown = method_of(exchange_->parser->method()) == Method::kOther;
   if (exchange_->parser->is_done()) return request_was_read({});
-  if (changes) {  // refused whatever its body is
+  if (is_unknown) {  // refused whatever its body is
     keeps_alive_ = false;
     return answer();
   }
@@ -269,7 +269,7 @@ void Connection::reading_failed(ErrorCode error) {
     return has_target ? refuse_with(431, "the headers are larger than 8 KiB")
                       : refuse_with(414, "the request's target is longer than 4 KiB");
   if (error == http::error::body_limit)
-    return refuse_with(413, "the body is larger than 64 KiB; requests here need none");
+    return refuse_with(413, "expected a body of at most 4 KiB for a POST, and none otherwise");
   if (error == http::error::bad_version)
     return refuse_with(505, "HTTP/1.1 and HTTP/1.0 are understood");
   refuse_with(400, fmt::format("this is no request of HTTP/1.1: {}", error.message()));
@@ -277,7 +277,7 @@ void Connection::reading_failed(ErrorCode error) {
 
 void Connection::answer() {
   end_waiting();
-  const RequestParser& parser = *exchange_->parser;
+  RequestParser& parser = *exchange_->parser;
   const RequestParser::Headers& headers = parser.headers();
   is_http11_ = parser.is_http11();
   const auto refuse_with = [this](int status, std::string_view why) {
@@ -285,7 +285,7 @@ void Connection::answer() {
     write(error_response(status, why));
   };
   if (parser.method() == http::verb::unknown)
-    return refuse_with(501, "the method is unknown; GET and HEAD are answered");
+    return refuse_with(501, "the method is unknown; GET, HEAD and POST are answered");
   if (parser.target().size() > kMaxTargetLength)
     return refuse_with(414, "the request's target is longer than 4 KiB");
   auto target = parse_target(parser.target());
@@ -299,6 +299,10 @@ void Connection::answer() {
                   .accept = headers.accept,
                   .accept_encoding = headers.accept_encoding,
                   .authorization = headers.authorization,
+                  .content_type = headers.content_type,
+                  .origin = headers.origin,
+                  .fetch_site = headers.fetch_site,
+                  .body = parser.take_body(),
                   .client = client_,
                   .is_local = is_local_};
   wants_gzip_ = accepts_gzip(request.accept_encoding);
@@ -341,8 +345,7 @@ Response Connection::handled(const Request& request) const {
 void Connection::answer_slowly(Request request) {
   const bool has_room = hub_.slow_count < hub_.limits.slow_requests ||
                         hub_.make_room([](const Connection& other) { return other.is_slow_; });
-  if (!has_room)
-    return write(error_response(503, "too many questions to the history at once; try again"));
+  if (!has_room) return write(error_response(503, "too many slow requests at once; try again"));
   ++hub_.slow_count;
   is_slow_ = true;
   deadline_.cancel();

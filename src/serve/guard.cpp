@@ -2,6 +2,7 @@
 
 #include "base/result.hpp"
 #include "base/settings_file.hpp"
+#include "base/text.hpp"
 #include "serve/http.hpp"
 #include "serve/target.hpp"
 
@@ -47,14 +48,43 @@ Response unauthorized(bool shows_one, bool wants_token, bool wants_password) {
 
 std::shared_ptr<Users> Guard::users() const { return web ? web->now()->users : nullptr; }
 
+bool Guard::has_authentication() const {
+  return token->is_wanted() || (web && web->now()->has_authentication);
+}
+
 bool Guard::is_misdirected(const Request& request) const {
-  const bool has_authentication = token->is_wanted() || (web && web->now()->has_authentication);
-  return (request.is_local || !has_authentication) && !is_trusted_host(request.host, host_names);
+  return (request.is_local || !has_authentication()) && !is_trusted_host(request.host, host_names);
+}
+
+// Programs send neither Sec-Fetch-Site nor Origin. All current browsers send the first over https
+// and to localhost, and the second with each POST.
+std::optional<Response> Guard::refused_change(const Request& request) const {
+  if (request.method != Method::kPost) return std::nullopt;
+  if (!has_authentication())
+    return error_response(
+        403,
+        "changes need a token or password, since everybody who reaches this address could request "
+        "them: start the server with --token-file FILE or --web-config FILE");
+  const bool is_own =
+      request.fetch_site.empty()
+          ? request.origin.empty() || is_own_origin(request.origin, request.host, host_names)
+          : request.fetch_site == "same-origin";
+  if (!is_own)
+    return error_response(
+        403,
+        "a page of another site sent this request. Behind a proxy, start the server with "
+        "--host-name NAME, the proxy's name");
+  const std::string type =
+      ascii_lower(request.content_type.substr(0, request.content_type.find(';')));
+  if (type != "application/json")
+    return error_response(415, "Content-Type: expected application/json");
+  return std::nullopt;
 }
 
 bool Guard::needs_password_check(const Request& request) const {
   const auto known = users();
-  if (!known || is_probe(request) || is_misdirected(request)) return false;
+  const bool is_refused = is_misdirected(request) || refused_change(request).has_value();
+  if (!known || is_probe(request) || is_refused) return false;
   const bool has_token = token->is_wanted() && token->accepts_authorization(request.authorization);
   return !has_token && !known->accepts_authorization(request.authorization);
 }
@@ -67,19 +97,24 @@ bool Guard::check_password(const Request& request) const {
 bool Guard::has_shown_enough(const Request& request) const {
   const auto known = users();
   if (is_probe(request) || (!token->is_wanted() && !known)) return true;
+  if (!known && request.method != Method::kPost && is_public(request)) return true;
   if (token->is_wanted() && token->accepts_authorization(request.authorization)) return true;
   return known && request.password_is_right.value_or(
                       known->accepts_authorization(request.authorization).value_or(false));
 }
 
 bool Guard::accepts_authorization(const Request& request) const {
-  return !is_misdirected(request) && has_shown_enough(request);
+  return !is_misdirected(request) && !refused_change(request) && has_shown_enough(request);
 }
 
 Response Guard::answer(const Request& request) const {
   if (is_misdirected(request)) {
     refused(request, tr_later("names another host"));
     return misdirected();
+  }
+  if (auto refusal = refused_change(request)) {
+    refused(request, "may not change anything");
+    return *std::move(refusal);
   }
   if (has_shown_enough(request)) return inner(request);
   const bool shows_one = !request.authorization.empty();

@@ -1,9 +1,11 @@
 // Access control, before a request is interpreted. A web page can make a browser send requests to
 // this address under a name of its own (DNS rebinding), so requests must name this machine: if no
 // token is required, and at a loopback address in any case, since a proxy there may add the token.
-// If a token or a password is required, all requests but probes need one of them.
+// If a token or a password is required, all requests but probes need one of them. Requests that
+// change something (POST) are refused where neither is, and if a page of another site sent them: a
+// browser would add a password that it knows.
 //
-//     Request ─▶ Guard ─▶ router        421, 401
+//     Request ─▶ Guard ─▶ router        421, 401, 403, 415
 //
 // May be called from any thread.
 #pragma once
@@ -16,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,6 +65,9 @@ struct Guard {
   std::shared_ptr<const Token> token;
   std::shared_ptr<const WebAccess> web = nullptr;  // null: no users, no headers
   std::vector<std::string> host_names = {};  // of this machine, besides localhost and addresses
+  // Pages without any figure of this machine, which ask for the token themselves: a browser cannot
+  // send one when it opens a page. Where there are users, it asks for a password by itself.
+  std::function<bool(const Request&)> is_public = [](const Request&) { return false; };
   // Called for each refusal; the text never contains the token.
   std::function<void(const Request&, std::string_view why)> refused;
 
@@ -75,7 +81,9 @@ struct Guard {
 
  private:
   [[nodiscard]] bool is_misdirected(const Request& request) const;
+  [[nodiscard]] bool has_authentication() const;
   [[nodiscard]] bool has_shown_enough(const Request& request) const;
+  [[nodiscard]] std::optional<Response> refused_change(const Request& request) const;
   [[nodiscard]] Response answer(const Request& request) const;
   [[nodiscard]] std::shared_ptr<Users> users() const;
 };

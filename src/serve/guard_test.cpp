@@ -83,6 +83,64 @@ TEST(Guard, ATokenIsWantedForAllButTheProbes) {
   EXPECT_EQ(gate.status(local("/metrics", "localhost")), 401);
 }
 
+// A browser cannot send a token when it opens a page, so the page asks for it.
+TEST(Guard, APublicPageNeedsNoTokenButTheRightHost) {
+  Gate gate(kSecret);
+  gate.guard.is_public = [](const Request& request) { return request.path == "/"; };
+  EXPECT_EQ(gate.status(from_other_machine("/", "")), 200);
+  EXPECT_EQ(gate.status(from_other_machine("//", "")), 401);
+  EXPECT_EQ(gate.status(from_other_machine("/api/v1/status", "")), 401);
+  EXPECT_EQ(gate.status(local("/", "rebound.example")), 421);
+}
+
+Request change(std::string origin, std::string fetch_site) {
+  Request request = local("/api/v1/trim", "localhost:9877");
+  request.method = Method::kPost;
+  request.content_type = "application/json; charset=utf-8";
+  request.authorization = std::string("Bearer ") + kSecret;
+  request.origin = std::move(origin);
+  request.fetch_site = std::move(fetch_site);
+  return request;
+}
+
+TEST(Guard, ChangesAreForAuthenticatedClientsAlone) {
+  Gate open("");
+  EXPECT_EQ(open.status(change("", "")), 403) << "everybody could";
+  Gate gate(kSecret);
+  EXPECT_EQ(gate.status(change("", "")), 200);
+  Request request = change("", "");
+  request.authorization = "";
+  EXPECT_EQ(gate.status(request), 401);
+  gate.guard.is_public = [](const Request&) { return true; };
+  EXPECT_EQ(gate.status(request), 401) << "public pages are for reading";
+}
+
+// A browser adds a password that it knows to the requests of any page.
+TEST(Guard, ChangesFromPagesOfOtherSitesAreRefused) {
+  Gate gate(kSecret);
+  EXPECT_EQ(gate.status(change("http://localhost:9877", "same-origin")), 200);
+  EXPECT_EQ(gate.status(change("https://hub.example", "same-origin")), 200) << "through a proxy";
+  EXPECT_EQ(gate.status(change("http://localhost:9877", "")), 200);
+  for (const char* const site : {"cross-site", "same-site", "none", "x"})
+    EXPECT_EQ(gate.status(change("http://localhost:9877", site)), 403) << site;
+  for (const char* const origin :
+       {"null", "https://evil.example", "http://localhost:9878",
+        "http://localhost:9877.evil.example", "localhost:9877", "http://"})
+    EXPECT_EQ(gate.status(change(origin, "")), 403) << origin;
+  gate.guard.host_names = {"hub.example"};
+  EXPECT_EQ(gate.status(change("https://hub.example", "")), 200);
+}
+
+TEST(Guard, ChangesAreJson) {
+  Gate gate(kSecret);
+  for (const char* const type : {"", "text/plain", "application/x-www-form-urlencoded",
+                                 "multipart/form-data", "application/jsonx"}) {
+    Request request = change("", "");
+    request.content_type = type;
+    EXPECT_EQ(gate.status(request), 415) << type;
+  }
+}
+
 class UserGuard : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -114,6 +172,11 @@ TEST_F(UserGuard, APasswordIsWantedForAllButTheProbes) {
   Request misdirected = local("/metrics", "rebound.example");
   misdirected.authorization = "Basic YWxpY2U6eA==";
   EXPECT_FALSE(gate.guard.needs_password_check(misdirected)) << "pages can't make it work";
+  gate.guard.is_public = [](const Request& each) { return each.path == "/"; };
+  EXPECT_EQ(gate.status(from_other_machine("/", "")), 401) << "the browser asks for a password";
+  Request forged = change("https://evil.example", "cross-site");
+  forged.authorization = "Basic YWxpY2U6eA==";
+  EXPECT_FALSE(gate.guard.needs_password_check(forged)) << "pages can't make it work";
 }
 
 // So that no work is begun for others.

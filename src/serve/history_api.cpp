@@ -104,11 +104,6 @@ Json head(std::string_view schema, const Span& span, int64_t now_ns) {
           {"to_unix_ns", span.to_ns}};
 }
 
-Response refused(const Error& error) {
-  if (error.code == Code::kBadInput) return error_response(400, error.message);
-  return error_response(error.code == Code::kNotFound ? 404 : 503, error.message);
-}
-
 Response unknown_metric() {
   std::string names;
   for (const history::Metric& metric : history::metrics())
@@ -127,7 +122,7 @@ Result<std::vector<std::string>> devices_of(const History& history, const Query&
 
 Response streamed(const Json& document, SeriesStream::Source source) {
   auto stream = SeriesStream::begin(document, std::move(source));
-  if (!stream) return refused(stream.error());
+  if (!stream) return error_response(stream.error());
   return {.status = 200,
           .content_type = std::string(kJsonType),
           .body = nullptr,
@@ -139,12 +134,12 @@ Response courses(const Past& past, const Query& query, int64_t now_ns) {
   const auto metric = history::find_metric(parameter(query, "metric").value_or(""));
   if (!metric) return unknown_metric();
   const auto span = span_of(query, now_ns);
-  if (!span) return refused(span.error());
+  if (!span) return error_response(span.error());
   Json document = head("vram.history/1", *span, now_ns);
   document["metric"] = metric->name;
   document["unit"] = metric->unit;
   auto devices = devices_of(*past.history, query);
-  if (!devices) return refused(devices.error());
+  if (!devices) return error_response(devices.error());
   // A device at a time.
   const auto source = [history = past.history, name = std::string(metric->name), span = *span,
                        keys = *std::move(devices),
@@ -178,9 +173,9 @@ Result<size_t> most_of(const Query& query) {
 
 Response holders(const Past& past, const Query& query, int64_t now_ns) {
   const auto span = span_of(query, now_ns);
-  if (!span) return refused(span.error());
+  if (!span) return error_response(span.error());
   const auto limit = most_of(query);
-  if (!limit) return refused(limit.error());
+  if (!limit) return error_response(limit.error());
   // What a device's points may take while they are sent.
   const int64_t steps = (span->to_ns - span->from_ns) / span->step_ns;
   if (steps > 0 && static_cast<int64_t>(*limit) > kMaxHolderPoints / steps)
@@ -195,7 +190,7 @@ Response holders(const Past& past, const Query& query, int64_t now_ns) {
                                       .step_ns = span->step_ns,
                                       .limit = *limit};
   auto holders = past.history->holders(process_query);
-  if (!holders) return refused(holders.error());
+  if (!holders) return error_response(holders.error());
   // As many processes of a device at a time as have few points together.
   const size_t at_once = std::max<size_t>(1, kPointsAtOnce / static_cast<size_t>(steps + 1));
   const auto source = [past, process_query, at_once, all = *std::move(holders),

@@ -23,13 +23,17 @@ struct Status {
 
 constexpr std::array kStatuses = {
     Status{200, "OK", "ok"},
+    Status{202, "Accepted", "accepted"},
     Status{400, "Bad Request", "bad_request"},
     Status{401, "Unauthorized", "unauthorized"},
+    Status{403, "Forbidden", "forbidden"},
     Status{404, "Not Found", "not_found"},
     Status{405, "Method Not Allowed", "method_not_allowed"},
     Status{408, "Request Timeout", "request_timeout"},
+    Status{409, "Conflict", "conflict"},
     Status{413, "Content Too Large", "content_too_large"},
     Status{414, "URI Too Long", "uri_too_long"},
+    Status{415, "Unsupported Media Type", "unsupported_media_type"},
     Status{421, "Misdirected Request", "misdirected_request"},
     Status{431, "Request Header Fields Too Large", "header_too_large"},
     Status{500, "Internal Server Error", "internal"},
@@ -62,6 +66,19 @@ Response error_response(int status, std::string_view message) {
   Response response = json_response(document.dump(2, ' ', true) + "\n");
   response.status = status;
   return response;
+}
+
+Response error_response(const Error& error) {
+  switch (error.code) {
+    case Code::kBadInput:
+      return error_response(400, error.message);
+    case Code::kNotFound:
+      return error_response(404, error.message);
+    case Code::kTooLarge:
+      return error_response(413, error.message);
+    default:
+      return error_response(503, error.message);
+  }
 }
 
 namespace {

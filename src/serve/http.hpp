@@ -17,8 +17,8 @@
 
 namespace vram::serve {
 
-// kOther: a method that could change something.
-enum class Method : uint8_t { kGet, kHead, kOther };
+// kPost: changes something. kOther: a method that is answered nowhere.
+enum class Method : uint8_t { kGet, kHead, kPost, kOther };
 
 using Query = std::vector<std::pair<std::string, std::string>>;  // decoded, in the order given
 
@@ -31,8 +31,12 @@ struct Request {
   std::string accept;
   std::string accept_encoding;
   std::string authorization;
-  std::string client;    // "127.0.0.1:52144"
-  bool is_local = true;  // to an address that only this machine reaches
+  std::string content_type;
+  std::string origin;      // of the page that sent it, as the browser says
+  std::string fetch_site;  // Sec-Fetch-Site
+  std::string body;        // of a POST with JSON
+  std::string client;      // "127.0.0.1:52144"
+  bool is_local = true;    // to an address that only this machine reaches
   std::optional<bool> password_is_right = std::nullopt;  // nothing: it was not checked
 };
 
@@ -64,6 +68,8 @@ using Handler = std::function<Response(const Request&)>;
 [[nodiscard]] std::string_view reason_of(int status);
 // `message` states what was expected, what was found, and what to do. Client text in it is escaped.
 [[nodiscard]] Response error_response(int status, std::string_view message);
+// By the error's code: 400, 404, 413; of what this machine refused, 503.
+[[nodiscard]] Response error_response(const Error& error);
 inline constexpr std::string_view kJsonType = "application/json; charset=utf-8";
 [[nodiscard]] Response json_response(std::string text);
 

@@ -31,6 +31,7 @@ struct ServerLimits {
   size_t connections = 2048;
   uint32_t header_bytes = 8192;
   uint64_t body_bytes = 65536;  // read and ignored
+  uint64_t json_bytes = 4096;   // of a POST, kept until it is answered
   std::chrono::milliseconds read{10'000};
   std::chrono::milliseconds write{20'000};
   std::chrono::milliseconds idle{120'000};   // between two requests

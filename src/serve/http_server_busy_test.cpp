@@ -73,7 +73,7 @@ TEST(BusyHttpServer, WhoGoesOnSendingBehindTheLastAnswerIsClosed) {
   limits.timeout = std::chrono::hours(1);
   BusyServer server(limits);
   Client client((*server).port());
-  client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 65536\r\n\r\n");
+  client.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 65536\r\n\r\n");
   EXPECT_EQ(testing::status_of(client.read_some()), 200);
   server.while_busy([&] {
     client.send(std::string(60'000, 'x'));

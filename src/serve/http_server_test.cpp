@@ -65,6 +65,33 @@ TEST(HttpServer, ReadsBodiesOfGetAndForgetsThem) {
             200);
 }
 
+// Those of a POST are kept, if they are small.
+TEST(HttpServer, ReadsTheBodyOfAPost) {
+  Server server([](const Request& request) {
+    return json_response(request.method == Method::kPost ? request.body + request.content_type +
+                                                               request.origin + request.fetch_site
+                                                         : "no body: " + request.body);
+  });
+  const std::string head =
+      "POST / HTTP/1.1\r\nContent-Type: a/b\r\nOrigin: o\r\nsec-fetch-site: s\r\n";
+  EXPECT_TRUE(server.send_and_read(head + "Content-Length: 5\r\n" + kClose + "hello")
+                  .ends_with("helloa/bos"));
+  EXPECT_TRUE(server
+                  .send_and_read(head + "Transfer-Encoding: chunked\r\n" + kClose +
+                                 "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n")
+                  .ends_with("helloa/bos"));
+  EXPECT_TRUE(
+      server
+          .send_and_read(std::string("GET / HTTP/1.1\r\nContent-Length: 5\r\n") + kClose + "hello")
+          .ends_with("no body: "));
+  for (const size_t bytes : {4097, 65537}) {
+    const std::string length = "Content-Length: " + std::to_string(bytes) + "\r\n";
+    EXPECT_EQ(server.status(head + length + kClose + std::string(bytes, 'x')), 413) << bytes;
+  }
+  EXPECT_EQ(server.status(head + "Content-Length: 4096\r\n" + kClose + std::string(4096, 'x')),
+            200);
+}
+
 TEST(HttpServer, SpeaksHttp10) {
   Server server;
   const std::string answer = server.send_and_read("GET /x HTTP/1.0\r\n\r\n");

@@ -1,6 +1,6 @@
-// The parser of one request, which keeps of its head what answers depend on and of its body
-// nothing: what a client sends takes little memory, however many headers and bytes those are. Part
-// of http_server, included by nothing else.
+// The parser of one request, which keeps of its head what answers depend on, and its body only if
+// it is a POST: what a client sends takes little memory, however many headers and bytes those are.
+// Part of http_server, included by nothing else.
 #pragma once
 
 #include "serve/http_server.hpp"
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace vram::serve {
 
@@ -28,8 +29,13 @@ class RequestParser final : public boost::beast::http::basic_parser<true> {
     std::string accept;
     std::string accept_encoding;
     std::string authorization;
+    std::string content_type;
+    std::string origin;
+    std::string fetch_site;
   };
   [[nodiscard]] const Headers& headers() const { return headers_; }
+  // Of a POST, once it was read; of other requests nothing is kept.
+  [[nodiscard]] std::string take_body() { return std::move(body_); }
   // What the base class does not know as an encoding it takes for no body at all, and reads what
   // comes as the next request: a proxy may see other requests there than we do.
   [[nodiscard]] bool is_encoding_understood() const {
@@ -48,20 +54,26 @@ class RequestParser final : public boost::beast::http::basic_parser<true> {
   void on_field_impl(Field field, Text name, Text value, ErrorCode& error) override;
   void on_header_impl(ErrorCode&) override {}
   void on_body_init_impl(const boost::optional<uint64_t>&, ErrorCode&) override {}
-  size_t on_body_impl(Text body, ErrorCode&) override { return body.size(); }
+  size_t on_body_impl(Text body, ErrorCode& error) override { return keep(body, error); }
   void on_chunk_header_impl(uint64_t, Text, ErrorCode&) override {}
-  size_t on_chunk_body_impl(uint64_t, Text body, ErrorCode&) override { return body.size(); }
+  size_t on_chunk_body_impl(uint64_t, Text body, ErrorCode& error) override {
+    return keep(body, error);
+  }
   void on_finish_impl(ErrorCode&) override {}
+  size_t keep(Text body, ErrorCode& error);
 
+  const uint64_t max_kept_bytes_;
   Verb method_ = Verb::unknown;
   std::string target_;
   bool is_http11_ = false;
   Headers headers_;
   size_t encodings_ = 0;
   bool is_chunked_ = false;  // by the last of them
+  std::string body_;
 };
 
-inline RequestParser::RequestParser(const ServerLimits& limits) {
+inline RequestParser::RequestParser(const ServerLimits& limits)
+    : max_kept_bytes_(limits.json_bytes) {
   header_limit(limits.header_bytes);
   body_limit(limits.body_bytes);
 }
@@ -73,7 +85,17 @@ inline void RequestParser::on_request_impl(Verb method, Text, Text target, int v
   is_http11_ = version >= 11;
 }
 
-inline void RequestParser::on_field_impl(Field field, Text, Text value, ErrorCode&) {
+inline size_t RequestParser::keep(Text body, ErrorCode& error) {
+  if (method_ != Verb::post) return body.size();
+  if (body_.size() + body.size() > max_kept_bytes_) {
+    error = boost::beast::http::error::body_limit;
+    return 0;
+  }
+  body_.append(body.data(), body.size());
+  return body.size();
+}
+
+inline void RequestParser::on_field_impl(Field field, Text name, Text value, ErrorCode&) {
   if (is_header_done()) return;  // behind the body
   if (field == Field::transfer_encoding) {
     ++encodings_;
@@ -87,6 +109,10 @@ inline void RequestParser::on_field_impl(Field field, Text, Text value, ErrorCod
   keep_first(Field::accept, headers_.accept);
   keep_first(Field::accept_encoding, headers_.accept_encoding);
   keep_first(Field::authorization, headers_.authorization);
+  keep_first(Field::content_type, headers_.content_type);
+  keep_first(Field::origin, headers_.origin);
+  if (boost::beast::iequals(name, "Sec-Fetch-Site") && headers_.fetch_site.empty())
+    headers_.fetch_site = std::string(value);
 }
 
 }  // namespace vram::serve

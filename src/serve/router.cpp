@@ -12,6 +12,7 @@
 namespace vram::serve {
 namespace {
 
+constexpr std::string_view kHtmlType = "text/html; charset=utf-8";
 constexpr size_t kShown = 100;  // of a text that the client sent
 
 std::string shown(std::string_view text) { return printable(text.substr(0, kShown)); }
@@ -25,9 +26,18 @@ std::optional<std::string_view> match(std::string_view pattern, std::string_view
   return path.substr(brace);
 }
 
-Response not_allowed() {
-  Response response = error_response(405, "nothing here can be changed; GET and HEAD are answered");
-  response.headers.emplace_back("Allow", "GET, HEAD");
+std::string_view methods_of(const Route& route) { return route.is_change ? "POST" : "GET, HEAD"; }
+
+bool answers(const Route& route, Method method) {
+  if (route.is_change) return method == Method::kPost;
+  return method == Method::kGet || method == Method::kHead;
+}
+
+// Of a path that some routes have, all with other methods.
+Response not_allowed(const std::vector<std::string_view>& methods) {
+  const std::string allowed = fmt::format("{}", fmt::join(methods, ", "));
+  Response response = error_response(405, fmt::format("this path answers {}", allowed));
+  response.headers.emplace_back("Allow", allowed);
   return response;
 }
 
@@ -42,6 +52,9 @@ std::optional<Response> unknown_parameter(const Route& route, const Query& query
   }
   return std::nullopt;
 }
+
+// Of a path, from "/api", so that it holds below any path of a proxy.
+std::string_view link_of(std::string_view path) { return path == "/" ? "." : path.substr(1); }
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -66,26 +79,42 @@ Response Router::not_found(std::string_view path) const {
 }
 
 Response Router::operator()(const Request& request) const {
+  std::vector<std::string_view> methods;
   for (const Route& route : routes_) {
     const auto rest = match(route.path, request.path);
     if (!rest) continue;
-    if (request.method == Method::kOther) return not_allowed();
+    if (!answers(route, request.method)) {
+      methods.push_back(methods_of(route));
+      continue;
+    }
     if (auto refused = unknown_parameter(route, request.query)) return *std::move(refused);
     return route.answer(request, *rest);
   }
-  return not_found(request.path);
+  return methods.empty() ? not_found(request.path) : not_allowed(methods);
+}
+
+Route dashboard_route(std::string_view page) {
+  const auto body = std::make_shared<Body>(std::string(page));
+  return {"/", {}, "the dashboard, for browsers", [body](const Request&, std::string_view) {
+            return Response{.status = 200,
+                            .content_type = std::string(kHtmlType),
+                            .body = body,
+                            .headers = {{"Content-Security-Policy", "frame-ancestors 'self'"},
+                                        {"Cross-Origin-Opener-Policy", "same-origin"},
+                                        {"Referrer-Policy", "no-referrer"}}};
+          }};
 }
 
 Route index_page(const std::vector<Route>& routes, std::string_view host) {
   std::string rows;
   for (const Route& route : routes) {
-    const bool is_link = route.path.find('{') == std::string::npos;
+    const bool is_link = !route.is_change && route.path.find('{') == std::string::npos;
     const std::string name = escaped(route.path);
     const std::string parameters =
         route.parameters.empty() ? "" : fmt::format("?{}=", fmt::join(route.parameters, "=&amp;"));
-    rows += fmt::format("<tr><td>{}{}</td><td>{}</td></tr>\n",
-                        is_link ? fmt::format("<a href=\"{0}\">{0}</a>", name) : name, parameters,
-                        escaped(route.about));
+    rows += fmt::format("<tr><td>{}{}{}</td><td>{}</td></tr>\n", route.is_change ? "POST " : "",
+                        is_link ? fmt::format("<a href=\"{}\">{}</a>", link_of(name), name) : name,
+                        parameters, escaped(route.about));
   }
   const std::string page = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>vram on "
@@ -95,9 +124,9 @@ Route index_page(const std::vector<Route>& routes, std::string_view host) {
       "<body><h1>vram serve on {0}</h1>\n<table>\n{1}</table></body></html>\n",
       escaped(printable(host)), rows);
   const auto body = std::make_shared<Body>(page);
-  return {"/", {}, "this page", [body](const Request&, std::string_view) -> Response {
+  return {"/api", {}, "this page", [body](const Request&, std::string_view) -> Response {
             return {.status = 200,
-                    .content_type = "text/html; charset=utf-8",
+                    .content_type = std::string(kHtmlType),
                     .body = body,
                     .headers = {{"Content-Security-Policy",
                                  "default-src 'none'; style-src 'unsafe-inline'; "

@@ -17,6 +17,7 @@ struct Route {
   std::string about;                    // a short description
   // `rest` is what stood for {…}.
   std::function<Response(const Request& request, std::string_view rest)> answer;
+  bool is_change = false;  // answers POST; otherwise GET and HEAD
 };
 
 class Router {
@@ -32,7 +33,10 @@ class Router {
   std::vector<Route> routes_;
 };
 
-// The page at "/": a list of the endpoints. HTML without scripts.
+// The page at "/": a document with its own Content-Security-Policy, whose script reads the API. It
+// contains nothing about this machine.
+[[nodiscard]] Route dashboard_route(std::string_view page);
+// The page at "/api": a list of the endpoints. HTML without scripts; its links are relative.
 [[nodiscard]] Route index_page(const std::vector<Route>& routes, std::string_view host);
 
 }  // namespace vram::serve

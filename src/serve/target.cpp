@@ -143,6 +143,17 @@ bool is_local_name(std::string_view host) {
   return name && (*name == "localhost" || name->ends_with(".localhost") || is_loopback(*name));
 }
 
+bool is_own_origin(std::string_view origin, std::string_view host,
+                   std::span<const std::string> names) {
+  const size_t end = origin.find("://");
+  if (end == std::string_view::npos) return false;  // "null": of a page that hides it
+  const std::string authority = ascii_lower(origin.substr(end + 3));
+  if (!authority.empty() && authority == ascii_lower(host)) return true;
+  const auto name = name_of(authority);
+  return name &&
+         std::ranges::any_of(names, [&](const auto& own) { return ascii_lower(own) == *name; });
+}
+
 bool is_trusted_host(std::string_view host, std::span<const std::string> names) {
   const auto name = name_of(host);
   return name &&

@@ -35,6 +35,10 @@ struct Target {
 // Returns whether no web page can have caused this "Host" header by DNS rebinding: a local name, an
 // IP address (a page's own name is none), or one of `names`; with or without a port; case is
 // ignored.
+// Whether a header Origin names the host of a header Host, or one of the names, at any port: what a
+// proxy sends as Host may be another name than the browser's.
+[[nodiscard]] bool is_own_origin(std::string_view origin, std::string_view host,
+                                 std::span<const std::string> names);
 [[nodiscard]] bool is_trusted_host(std::string_view host, std::span<const std::string> names);
 
 // Addresses on which the server listens (--listen): an IP address and a port. Pure functions; no

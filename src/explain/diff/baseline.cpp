@@ -24,6 +24,7 @@ constexpr int kVersion = 1;
 constexpr size_t kMaxSitesBytes = size_t{96} << 10;  // of all devices
 constexpr size_t kMinSitesBytes = size_t{1} << 10;   // of each
 constexpr uint64_t kListedPart = 1000;               // sites from 1/1000 of the peak on
+constexpr uint64_t kMaxRuns = 1'000'000;             // their probabilities take as many steps
 
 // A checkout is in another folder on each machine.
 std::string_view without_folders(std::string_view path) {
@@ -145,9 +146,30 @@ class Reader {
     VRAM_TRY_ASSIGN(peak.reserved_bytes, whole(table, "peak_reserved_bytes"));
     VRAM_TRY_ASSIGN(device.runs, whole(table, "runs"));
     VRAM_TRY_ASSIGN(device.runs_with_oom, whole(table, "runs_with_oom"));
+    VRAM_TRY(check_runs(table, device));
     VRAM_TRY_ASSIGN(peak.steps, whole(table, "steps"));
     if (has(table, "basis")) VRAM_TRY(read_sites(table, peak));
     return device;
+  }
+
+  Result<> check_runs(const TomlValue& table, const SideDevice& device) {
+    if (device.runs == 0 || device.runs > kMaxRuns) {
+      return toml_error(
+          name_, table.place,
+          fmt::format("expected runs to be 1 to {}, found {}", kMaxRuns, device.runs));
+    }
+    if (device.runs_with_oom > device.runs) {
+      return toml_error(name_, table.place,
+                        fmt::format("runs_with_oom = {} is more than runs = {}",
+                                    device.runs_with_oom, device.runs));
+    }
+    if (device.runs == 1 && device.mad_bytes > 0) {
+      return toml_error(name_, table.place,
+                        fmt::format("peak_mad_bytes = {}, but one run has no deviation; to allow a "
+                                    "higher peak, raise peak_requested_bytes",
+                                    device.mad_bytes));
+    }
+    return {};
   }
 
   Result<> read_sites(const TomlValue& table, DevicePeak& peak) {

@@ -212,6 +212,10 @@ Holdovers find_holdovers(const History& history, const std::vector<Step>& steps,
                          UserFrames* frames) {
   Holdovers found;
   SiteTable table(frames, &found.sites);
+  // Recordings without pools (of torch.profiler, RMM, XProf) state none for any block.
+  const bool has_pools = std::ranges::any_of(history.lifetimes, [](const Lifetime& l) {
+    return l.pool != 0 && l.pool != trace::kUnknownPool;
+  });
   std::vector<uint64_t> ends;
   ends.reserve(steps.size());
   for (const Step& step : steps) ends.push_back(step.first_event + step.event_count);
@@ -237,7 +241,7 @@ Holdovers find_holdovers(const History& history, const std::vector<Step>& steps,
                             .bytes = l.requested_bytes,
                             .from_begin = setup ? 0 : i - firsts.back(),
                             .from_setup = setup,
-                            .is_private = l.pool != 0});
+                            .is_private = l.pool == trace::kUnknownPool ? has_pools : l.pool != 0});
   }
   while (firsts.size() <= ends.size())
     firsts.push_back(static_cast<uint32_t>(history.lifetimes.size()));

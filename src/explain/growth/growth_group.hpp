@@ -31,7 +31,7 @@ struct Holdover {
   uint32_t from_begin = 0;
   uint32_t to_end = 0;
   bool from_setup = false;  // there before the first step began
-  bool is_private = false;  // of a CUDA graph's pool or a MemPool, or of an unknown pool
+  bool is_private = false;  // of a CUDA graph's pool or a MemPool, or perhaps of one
 
   [[nodiscard]] bool survives(uint32_t ends = kOutlivedEnds) const { return death - birth >= ends; }
 };

@@ -258,6 +258,14 @@ TEST(Growth, WhatGraphsCaptureIsNoLeak) {
   EXPECT_TRUE(leaks_of(made).empty());
 }
 
+TEST(Growth, RecordingsWithoutPoolsHaveLeaks) {
+  Made made = record({.steps = 20, .annotated = true, .leak_bytes = 5000});
+  for (Lifetime& l : made.history.lifetimes) l.pool = trace::kUnknownPool;
+  EXPECT_EQ(leaks_of(made).size(), 1U);
+  made.history.lifetimes[0].pool = 1;
+  EXPECT_TRUE(leaks_of(made).empty()) << "blocks of an unknown pool may be of a private one";
+}
+
 TEST(Growth, NeedsSteps) {
   EXPECT_TRUE(growth_of(record({.steps = 4, .annotated = true, .leak_bytes = 50'000})).empty());
 }

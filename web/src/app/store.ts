@@ -20,14 +20,14 @@ export interface State {
   loaded: number; // counts what was loaded after the first picture, so that views draw again
 }
 
-export class Store {
+export class Store<T extends object = State> {
   private readonly listeners = new Set<() => void>();
-  constructor(private state: State) {}
+  constructor(private state: T) {}
 
-  get(): State {
+  get(): T {
     return this.state;
   }
-  set(change: Partial<State>): void {
+  set(change: Partial<T>): void {
     this.state = { ...this.state, ...change };
     for (const listener of [...this.listeners]) listener();
   }
@@ -37,7 +37,7 @@ export class Store {
   }
 }
 
-export function useStore(store: Store): State {
+export function useStore<T extends object>(store: Store<T>): T {
   const [state, setState] = useState(store.get());
   useEffect(() => store.subscribe(() => setState(store.get())), [store]);
   return state;
