@@ -4,6 +4,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/toml.hpp"
+#include "explain/diff/diff.hpp"
 #include "explain/site/site.hpp"
 
 #include <fmt/format.h>

@@ -3,6 +3,8 @@
 #include "base/bytes.hpp"
 #include "base/language.hpp"
 #include "base/statistics.hpp"
+#include "explain/findings/findings_leaks.hpp"
+#include "explain/findings/findings_waste.hpp"
 #include "explain/moment/breakdown.hpp"
 #include "explain/whatif/what_if.hpp"
 #include "replay/peers/torch_options.hpp"

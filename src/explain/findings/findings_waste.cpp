@@ -1,3 +1,4 @@
+#include "explain/findings/findings_waste.hpp"
 
 #include "base/bytes.hpp"
 #include "base/language.hpp"
