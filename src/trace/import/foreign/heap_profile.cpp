@@ -300,12 +300,13 @@ void Assembler::finish() {
     placed.blocks = std::move(device.blocks);
     trace_.devices.push_back(std::move(placed));
   }
-  trace_.origin.notes.push_back(
-      {"a profile is one moment: it has no events, no addresses and no reserved bytes; blocks of a "
-       "stack are shown in equal sizes"});
+  trace_.origin.notes.push_back({tr_later(
+      "a profile is one moment: it has no events, no addresses and no reserved bytes; blocks of a "
+      "stack are shown in equal sizes")});
   if (merged_ != 0)
     trace_.origin.notes.push_back(
-        {"stacks with more blocks than vram lists one by one are shown as one block", merged_});
+        {tr_later("stacks with more blocks than vram lists one by one are shown as one block"),
+         merged_});
 }
 
 Result<> assemble(Profile profile, Trace& trace) {

@@ -207,14 +207,16 @@ void ProfileReader::finish() {
   std::ranges::stable_sort(trace_.devices, {}, [](const DeviceTrace& device) {
     return std::pair(device.kind, device.ordinal);
   });
-  trace_.origin.notes.push_back(
-      {"a memory profile of XProf is one moment, the peak of each allocator: it has no events and "
-       "no addresses; each allocator is a device"});
+  trace_.origin.notes.push_back({tr_later(
+      "a memory profile of XProf is one moment, the peak of each allocator: it has no events and "
+      "no addresses; each allocator is a device")});
   if (merged_ != 0)
     trace_.origin.notes.push_back(
-        {"operators with more blocks than vram lists one by one are shown as one block", merged_});
+        {tr_later("operators with more blocks than vram lists one by one are shown as one block"),
+         merged_});
   if (lost_ != 0)
-    trace_.origin.notes.push_back({"active allocations that refer to nothing left out", lost_});
+    trace_.origin.notes.push_back(
+        {tr_later("active allocations that refer to nothing left out"), lost_});
 }
 
 }  // namespace

@@ -312,12 +312,12 @@ Result<> XSpaceReader::finish() {
   trace_.has_time = true;
   if (without_use_ != 0)
     trace_.origin.notes.push_back(
-        {"memory events without bytes or address left out", without_use_});
+        {tr_later("memory events without bytes or address left out"), without_use_});
   if (!has_gpu)
     trace_.origin.notes.push_back(
-        {"only host memory was profiled; reports call this device pinned host memory"});
+        {tr_later("only host memory was profiled; reports call this device pinned host memory")});
   trace_.origin.notes.push_back(
-      {"XProf records no segments or streams: reserved bytes are those of the blocks"});
+      {tr_later("XProf records no segments or streams: reserved bytes are those of the blocks")});
   return {};
 }
 
