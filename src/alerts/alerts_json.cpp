@@ -153,9 +153,9 @@ std::string alert_log_text(const AlertsMoment& moment, const Alert& alert) {
   const std::string state =
       alert.ending ? fmt::format("{} ({})", identifier(alert.state), identifier(*alert.ending))
                    : std::string(identifier(alert.state));
-  return fmt::format("{} {} {} {} {}: {}; do: {}", clock_text(moment.time_unix_ns),
-                     printable(moment.host), state, identifier(alert.severity),
-                     printable(alert.rule), printable(alert.summary), printable(alert.advice));
+  return fmt::format("{} {} {} {} {}: ", clock_text(moment.time_unix_ns), printable(moment.host),
+                     state, identifier(alert.severity), printable(alert.rule)) +
+         trf("{}; do: {}", printable(alert.summary), printable(alert.advice));
 }
 
 }  // namespace vram::alerts

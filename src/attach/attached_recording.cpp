@@ -42,9 +42,9 @@ Result<> AttachedRecording::open_file() {
                                                          .existing = options_.existing,
                                                          .describe = PythonProcess::describe,
                                                          .facts = std::move(facts)}));
-  recording_->add(
-      trace::Note{"the recording begins in the middle of the run: blocks allocated before are "
-                  "unknown, and peaks are those of later blocks"});
+  recording_->add(trace::Note{
+      tr_later("the recording begins in the middle of the run: blocks allocated before are "
+               "unknown, and peaks are those of later blocks")});
   return recording_->flush();
 }
 
@@ -128,11 +128,13 @@ Result<> AttachedRecording::finish() {
   summary_.lost = attachment_.lost();
   if (summary_.lost > 0) {
     recording_->add(trace::Note{
-        "events lost, as they came faster than vram took them from the kernel", summary_.lost});
+        tr_later("events lost, as they came faster than vram took them from the kernel"),
+        summary_.lost});
   }
   if (summary_.unknown_frees > 0) {
-    recording_->add(trace::Note{"frees of blocks from before the recording, which were ignored",
-                                summary_.unknown_frees});
+    recording_->add(
+        trace::Note{tr_later("frees of blocks from before the recording, which were ignored"),
+                    summary_.unknown_frees});
   }
   return recording_->finish();
 }

@@ -28,15 +28,15 @@ int bpf(bpf_cmd command, Attributes& attributes) {
   return static_cast<int>(syscall(SYS_bpf, command, &attributes, sizeof attributes));
 }
 
-constexpr const char* kHowToGetRights =
+constexpr const char* kHowToGetRights = tr_later(
     "attaching to a process requires root, or the capabilities CAP_BPF and CAP_PERFMON (before "
     "Linux 5.8: CAP_SYS_ADMIN): run it with sudo, or in a container started with --privileged or "
-    "--cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE";
+    "--cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE");
 
 tl::unexpected<Error> refused(std::string_view what, int error) {
   if (error == EPERM || error == EACCES) {
     return fail(Code::kIo, "the kernel refuses {}: {}; {}", what, std::strerror(error),
-                kHowToGetRights);
+                tr(kHowToGetRights));
   }
   return fail(Code::kIo, "the kernel refuses {}: {}", what, std::strerror(error));
 }
@@ -74,7 +74,7 @@ Result<Descriptor> load_program(std::span<const bpf_insn> program) {
   attributes.insns = reinterpret_cast<uint64_t>(program.data());
   attributes.license = reinterpret_cast<uint64_t>(kLicense);
   Descriptor loaded(bpf(BPF_PROG_LOAD, attributes));
-  if (!loaded.is_open()) return refused("the program of a probe", errno);
+  if (!loaded.is_open()) return refused(tr("the program of a probe"), errno);
   return loaded;
 }
 
@@ -97,9 +97,9 @@ Result<uint32_t> probe_type() {
 
 Result<EventRing> EventRing::create(uint32_t bytes) {
   allow_locked_memory(bytes);
-  VRAM_TRY_ASSIGN(auto ring, create_map(BPF_MAP_TYPE_RINGBUF, 0, 0, bytes, "a ring of events"));
+  VRAM_TRY_ASSIGN(auto ring, create_map(BPF_MAP_TYPE_RINGBUF, 0, 0, bytes, tr("a ring of events")));
   VRAM_TRY_ASSIGN(auto lost, create_map(BPF_MAP_TYPE_ARRAY, sizeof(uint32_t), sizeof(uint64_t), 1,
-                                        "a counter of lost events"));
+                                        tr("a counter of lost events")));
   EventRing made(std::move(ring), std::move(lost), bytes);
   VRAM_TRY(made.map());
   return made;
@@ -121,11 +121,11 @@ EventRing::~EventRing() {
 Result<> EventRing::map() {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* const own = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, ring_.number(), 0);
-  if (own == MAP_FAILED) return refused("the ring's memory", errno);
+  if (own == MAP_FAILED) return refused(tr("the ring's memory"), errno);
   consumer_ = static_cast<std::byte*>(own);
   void* const all = mmap(nullptr, page + 2 * size_t{bytes_}, PROT_READ, MAP_SHARED, ring_.number(),
                          static_cast<off_t>(page));
-  if (all == MAP_FAILED) return refused("the ring's memory", errno);
+  if (all == MAP_FAILED) return refused(tr("the ring's memory"), errno);
   producer_ = static_cast<std::byte*>(all);
   return {};
 }
@@ -209,9 +209,9 @@ Result<AttachedProbe> AttachedProbe::attach(uint32_t pid, const std::string& pat
   // The event belongs to one thread. The kernel runs its program in all threads of the process.
   Descriptor event(static_cast<int>(syscall(
       SYS_perf_event_open, &attributes, static_cast<pid_t>(pid), -1, -1, PERF_FLAG_FD_CLOEXEC)));
-  if (!event.is_open()) return refused("a probe of the process", errno);
+  if (!event.is_open()) return refused(tr("a probe of the process"), errno);
   if (ioctl(event.number(), PERF_EVENT_IOC_SET_BPF, loaded.number()) != 0)
-    return refused("a program for a probe", errno);
+    return refused(tr("a program for a probe"), errno);
   return AttachedProbe(std::move(loaded), std::move(event));
 }
 

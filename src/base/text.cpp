@@ -1,5 +1,7 @@
 #include "base/text.hpp"
 
+#include "base/language.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -177,7 +179,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string> can
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
   const std::string_view meant = nearest(word, candidates);
-  return meant.empty() ? "" : fmt::format(", did you mean '{}'?", meant);
+  return meant.empty() ? "" : trf(", did you mean '{}'?", meant);
 }
 
 std::string ascii_lower(std::string_view text) {

@@ -67,12 +67,12 @@ TomlValue setting_of(const toml::node& node) {
     setting.found = shown(text->get());
   } else if (const auto* const array = node.as_array()) {
     setting.list = list_of(*array);
-    setting.found = "a list";
+    setting.found = tr("a list");
   } else if (const auto* const table = node.as_table()) {
     setting.table = table_of(*table);
-    setting.found = "a table";
+    setting.found = tr("a table");
   } else {
-    setting.found = "a date or time";
+    setting.found = tr("a date or time");
   }
   return setting;
 }

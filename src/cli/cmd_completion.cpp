@@ -3,12 +3,15 @@
 // and programs.
 #include "base/language.hpp"
 #include "cli/command.hpp"
+#include "cli/habits.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +42,23 @@ std::vector<std::string_view> names_of(Commands commands) {
   std::vector<std::string_view> names;
   for (const auto& command : commands) names.push_back(command->manual().name);
   return names;
+}
+
+// Whether every shell takes a word as one, without quotes. Bytes from 0x80 on are of letters.
+bool is_plain_word(std::string_view word) {
+  return !word.starts_with('-') && std::ranges::all_of(word, [](unsigned char letter) {
+    return letter >= 0x80 || std::isalnum(letter) != 0 || letter == '_' || letter == '.' ||
+           letter == '/' || letter == '-';
+  });
+}
+
+// What `vram help` explains besides the commands: the words of habits.toml.
+std::string help_words() {
+  std::set<std::string_view> words;
+  for (const Habit& habit : habits())
+    for (const std::string& word : habit.words)
+      if (is_plain_word(word)) words.insert(word);
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 // Between single quotes, which end before each `'` and begin again behind it.
@@ -182,7 +202,8 @@ std::string bash_completion(Commands commands) {
   const auto names = fmt::format("{}", fmt::join(names_of(commands), " "));
   out +=
       fmt::format("    '') argument=words names='{} help' options='--help --version' ;;\n", names);
-  out += fmt::format("    help | --help | -h) argument=words names='{}' options=--man ;;\n", names);
+  out += fmt::format("    help | --help | -h) argument=words names='{} {}' options=--man ;;\n",
+                     names, help_words());
   for (const auto& command : commands) out += bash_command(*command);
   return out + std::string(kBashEnd);
 }
@@ -197,7 +218,8 @@ std::string zsh_completion(Commands commands) {
   out +=
       "    'help:explain a command'\n  )\n  if ((CURRENT == 2)); then\n    _describe command "
       "commands\n    return\n  fi\n  local command=$words[2]\n  shift words\n  ((CURRENT--))\n"
-      "  case $command in\n    help) _describe command commands ;;\n";
+      "  case $command in\n    help)\n      _describe command commands\n      compadd - " +
+      help_words() + "\n      ;;\n";
   for (const auto& command : commands) {
     out += fmt::format("    {})\n      _arguments -S", command->manual().name);
     for (const Option& option : options_of(*command))
@@ -218,8 +240,8 @@ std::string fish_completion(Commands commands) {
   };
   for (const auto& command : commands) add(command->manual().name, command->manual().summary);
   add("help", tr("explain a command"));
-  out += fmt::format("complete -c vram -n '__fish_seen_subcommand_from help' -a '{}'\n",
-                     fmt::join(names_of(commands), " "));
+  out += fmt::format("complete -c vram -n '__fish_seen_subcommand_from help' -a '{} {}'\n",
+                     fmt::join(names_of(commands), " "), help_words());
   for (const auto& command : commands) {
     for (const Option& option : options_of(*command)) {
       const std::string line = fish_option(option);

@@ -70,8 +70,8 @@ std::vector<Option> ReplayCommand::options() {
   std::vector<Option> options = {
       {"TRACE", "TRACE", tr("a recording; - is standard input"), file(&trace_)},
       {"--allocator", "SPEC",
-       "NAME or NAME:key=value,key=value, as in PYTORCH_CUDA_ALLOC_CONF; repeat it to compare "
-       "several",
+       tr("NAME or NAME:key=value,key=value, as in PYTORCH_CUDA_ALLOC_CONF; repeat it to compare "
+          "several"),
        value(allocators_, replay::parse_spec)},
       {"--min-capacity", "",
        tr("also find the smallest sufficient capacity, and the retries with it"), &min_capacity_},

@@ -104,7 +104,7 @@ std::vector<Option> ServeCommand::options() {
        tr("require the token in this file, which must not be readable by others"),
        file(&settings_.token_file)},
       {"--web-config", "FILE",
-       "TLS and users, in the format of Prometheus' exporter toolkit; reloaded when it changes",
+       tr("TLS and users, in the format of Prometheus' exporter toolkit; reloaded when it changes"),
        file(value(settings_.web, open_web))},
       {"--no-token", "", tr("serve other machines without a token"), &no_token_},
       {"--host-name", "NAME",

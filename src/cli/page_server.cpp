@@ -86,7 +86,7 @@ Result<> serve_page(pages::Page page, const serve::Address& address, Console& co
   hooks.handle = [guard](const serve::Request& request) { return (*guard)(request); };
   server->start(std::move(hooks));
   VRAM_TRY(console.print(
-      fmt::format("http://{}/\nCtrl-C ends the server.\n", server->addresses().front().text())));
+      trf("http://{}/\nCtrl-C ends the server.\n", server->addresses().front().text())));
   pollfd polled{.fd = signals.descriptor(), .events = POLLIN, .revents = 0};
   while (true) {
     (void)poll(&polled, 1, -1);

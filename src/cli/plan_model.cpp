@@ -237,9 +237,9 @@ Result<int> plan_model(const PlanRequest& request, std::string_view text, Consol
   VRAM_TRY(print(request, report, console));
   const bool has_page = !request.model.emit || !request.output.path.empty();
   if (!has_page && !report.cards.empty() && !report.split.fits) {
-    console.error(fmt::format("{}: this plan does not fit: the fullest card needs {} of {}",
-                              request.input, format_bytes(report.fullest().estimate.peak_bytes()),
-                              format_bytes(report.cards[report.fullest().card].budget_bytes)));
+    console.error(trf("{}: this plan does not fit: the fullest card needs {} of {}", request.input,
+                      format_bytes(report.fullest().estimate.peak_bytes()),
+                      format_bytes(report.cards[report.fullest().card].budget_bytes)));
   }
   return report.cards.empty() || report.split.fits ? 0 : kFailed;
 }

@@ -9,20 +9,23 @@ void reload_token(const std::string& file, serve::Token& token, serve::Log& log)
   if (!secret)
     return log.write({.level = serve::LogLevel::kError,
                       .action = "reload-failed",
-                      .message = secret.error().message + "; the old token stays"});
+                      .message = log.trf("{}; the old token stays", secret.error().message)});
   if (token.replace(*std::move(secret)))
-    log.write({.action = "reloaded", .message = "the token was read again: it is another one"});
+    log.write({.action = "reloaded",
+               .message = std::string(log.tr("the token was read again: it is another one"))});
 }
 
 void reload_web(serve::WebAccess& web, serve::Log& log) {
   const auto done = web.reload();
   if (!done)
-    return log.write({.level = serve::LogLevel::kError,
-                      .action = "reload-failed",
-                      .message = done.error().message + "; the old certificates and users stay"});
+    return log.write(
+        {.level = serve::LogLevel::kError,
+         .action = "reload-failed",
+         .message = log.trf("{}; the old certificates and users stay", done.error().message)});
   if (*done)
     log.write({.action = "reloaded",
-               .message = "certificates and users were read again: they are others"});
+               .message =
+                   std::string(log.tr("certificates and users were read again: they are others"))});
 }
 
 std::vector<serve::WatchedFiles> rotated_files(const ServeSettings& settings,

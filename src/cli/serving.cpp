@@ -164,7 +164,7 @@ Result<bool> Serving::open_history() {
   if (settings_.needs_history) return fail(Code::kIo, "--history: {}", opened.error().message);
   log_->write({.level = LogLevel::kWarning,
                .action = "no-history",
-               .message = "no history is kept: " + opened.error().message});
+               .message = log_->trf("no history is kept: {}", opened.error().message)});
   return true;
 }
 
@@ -267,8 +267,8 @@ serve::ServerHooks Serving::server_hooks() {
   const auto refused = [this](const serve::Request& request, std::string_view why) {
     log_->write_rate_limited({.level = LogLevel::kWarning,
                               .action = "client-refused",
-                              .message = fmt::format("{}: the request for {} {}", request.client,
-                                                     request.path.substr(0, 100), why),
+                              .message = log_->trf("{}: the request for {} {}", request.client,
+                                                   request.path.substr(0, 100), log_->tr(why)),
                               .fields = {{"client.address", request.client}}});
   };
   serve::ServerHooks hooks;
@@ -299,7 +299,7 @@ serve::ServerHooks Serving::server_hooks() {
   hooks.incident = [this](std::string_view client, std::string_view what) {
     log_->write_rate_limited({.level = LogLevel::kWarning,
                               .action = "client-error",
-                              .message = fmt::format("{}: {}", client, what),
+                              .message = fmt::format("{}: {}", client, log_->tr(what)),
                               .fields = {{"client.address", std::string(client)}}});
   };
   return hooks;
@@ -318,25 +318,26 @@ void Serving::log_started() const {
   std::vector<std::string> urls;
   for (const serve::Address& address : server_->addresses()) urls.push_back(url_of(address));
   log_->write({.action = "started",
-               .message = fmt::format("vram " VRAM_VERSION " serves at {}, a sample every {}{}",
-                                      fmt::join(urls, " and "),
-                                      format_duration_ns(settings_.period.count()),
-                                      token_->is_wanted() ? ", with a token" : ""),
+               .message = log_->trf(
+                   "vram {} serves at {}, a sample every {}{}", VRAM_VERSION,
+                   fmt::join(urls, log_->tr(" and ")), format_duration_ns(settings_.period.count()),
+                   token_->is_wanted() ? log_->tr(", with a token") : std::string_view()),
                .fields = {{"url.full", urls.front()}}});
   const bool is_public = std::ranges::any_of(
       server_->addresses(), [](const auto& address) { return !serve::is_loopback(address.ip); });
   if (is_public && !has_authentication())
     log_->write({.level = LogLevel::kWarning,
                  .action = "no-token",
-                 .message =
+                 .message = std::string(log_->tr(
                      "WITHOUT A TOKEN: everybody who reaches this machine reads who runs "
                      "what on its GPUs; --token-file FILE asks for one, and --web-config FILE for "
-                     "passwords"});
+                     "passwords"))});
   if (settings_.commands == watch::CommandLines::kFull && !has_authentication())
     log_->write({.level = LogLevel::kWarning,
                  .action = "no-token",
-                 .message = "--command-lines full without a token: everybody who can log in here, "
-                            "or reaches the address, reads all arguments of all processes"});
+                 .message = std::string(log_->tr(
+                     "--command-lines full without a token: everybody who can log in here, "
+                     "or reaches the address, reads all arguments of all processes"))});
 }
 
 void Serving::reload() {
@@ -346,8 +347,9 @@ void Serving::reload() {
   if (const auto rules = alert_engine_->reload(); !rules)
     return log_->write({.level = LogLevel::kError,
                         .action = "reload-failed",
-                        .message = rules.error().message + "; the old rules stay"});
-  log_->write({.action = "reloaded", .message = "the rules were read again"});
+                        .message = log_->trf("{}; the old rules stay", rules.error().message)});
+  log_->write(
+      {.action = "reloaded", .message = std::string(log_->tr("the rules were read again"))});
 }
 
 // By the numbers that alerts::Notifier gives them.
@@ -365,10 +367,10 @@ void Serving::reload_receiver(size_t number, const ReceiverUrl& receiver) {
   if (!done)
     return log_->write({.level = LogLevel::kError,
                         .action = "reload-failed",
-                        .message = fmt::format("{} {}: {}; the old URL stays", receiver.option,
-                                               receiver.given, done.error().message)});
+                        .message = log_->trf("{} {}: {}; the old URL stays", receiver.option,
+                                             receiver.given, done.error().message)});
   log_->write({.action = "reloaded",
-               .message = fmt::format("{} {} was read again", receiver.option, receiver.given)});
+               .message = log_->trf("{} {} was read again", receiver.option, receiver.given)});
 }
 
 bool Serving::execute(ServiceRequest service_request) {
@@ -378,7 +380,8 @@ bool Serving::execute(ServiceRequest service_request) {
     return true;
   }
   sampler_->release();
-  log_->write({.action = "released", .message = "releases all drivers for 30 s (SIGUSR1)"});
+  log_->write({.action = "released",
+               .message = std::string(log_->tr("releases all drivers for 30 s (SIGUSR1)"))});
   return true;
 }
 
@@ -398,7 +401,8 @@ void Serving::log_notes(const std::vector<std::string>& notes) {
           {.level = LogLevel::kWarning, .action = "source-note", .message = note});
   }
   if (notes.empty() && !notes_.empty())
-    log_->write_rate_limited({.action = "sources-well", .message = "all sources answer again"});
+    log_->write_rate_limited(
+        {.action = "sources-well", .message = std::string(log_->tr("all sources answer again"))});
   notes_ = notes;
 }
 
@@ -450,7 +454,7 @@ void Serving::end() {
     });
     has_ended = closing.join_until(deadline);
   }
-  log_->write({.action = "stopped", .message = "ends, as it was asked to"});
+  log_->write({.action = "stopped", .message = std::string(log_->tr("ends, as it was asked to"))});
   // The driver's library would be torn down under the sample that hangs in it.
   if (!has_ended) _exit(0);
 }
@@ -465,7 +469,8 @@ Result<int> Serving::run() {
   VRAM_TRY(open_recordings());
   const auto history = open_history();
   if (history && !*history) {
-    log_->write({.action = "stopped", .message = "stops, as requested during its start"});
+    log_->write({.action = "stopped",
+                 .message = std::string(log_->tr("stops, as requested during its start"))});
     _exit(0);  // the history is still being opened, and uses what would be torn down
   }
   const Result<> opened = history ? open_alerts() : tl::unexpected(history.error());

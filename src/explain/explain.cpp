@@ -199,7 +199,7 @@ void describe_origin(const trace::Trace& trace, Report& report) {
   report.process = describe_process(trace);
   report.truncated_at_byte = trace.origin.truncated_at_byte;
   for (const trace::Note& note : trace.origin.notes) {
-    report.notes.push_back({note.text, note.count});
+    report.notes.push_back({std::string(tr(std::string_view(note.text))), note.count});
   }
   std::vector<trace::Setting> settings = trace.settings;
   std::ranges::stable_partition(settings, [](const auto& s) { return !is_default(s); });

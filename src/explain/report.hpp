@@ -174,7 +174,7 @@ struct Growth {
   std::string site;          // user frame, or size class without stacks
   std::string line;          // the user frame; of several, that by which they are named; "": none
   std::vector<Frame> stack;  // a typical one
-  // Theil–Sen slope over the steady steps from the first birth on, and its 95 % interval.
+  // Over the steady steps from the first birth on, and its 95 % interval (growth_group.hpp).
   double bytes_per_step = 0;
   double bytes_per_step_low = 0;
   double bytes_per_step_high = 0;

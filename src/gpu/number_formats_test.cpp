@@ -25,8 +25,16 @@ TEST(NumberFormats, FollowNvidiasTable) {
   EXPECT_THAT(formats_of("8.0"), Optional(ElementsAre("FP16", "BF16", "TF32", "INT8", "INT4")));
   EXPECT_THAT(formats_of("8.6"), Optional(ElementsAre("FP16", "BF16", "TF32", "INT8", "INT4")));
   EXPECT_THAT(formats_of("9.0"), Optional(ElementsAre("FP16", "BF16", "TF32", "FP8", "INT8")));
+  EXPECT_THAT(formats_of("10.7"),
+              Optional(ElementsAre("FP16", "BF16", "TF32", "FP8", "FP6", "FP4")));
   EXPECT_THAT(formats_of("12.0"),
               Optional(ElementsAre("FP16", "BF16", "TF32", "FP8", "FP6", "FP4", "INT8")));
+}
+
+// The guide lists INT8 for it, which it multiplies more slowly than FP16.
+TEST(NumberFormats, OfBlackwellUltraInt8IsNotFast) {
+  EXPECT_THAT(formats_of("10.3"),
+              Optional(ElementsAre("FP16", "BF16", "TF32", "FP8", "FP6", "FP4")));
 }
 
 TEST(NumberFormats, DevicesBeforeVoltaHaveNoTensorCores) {

@@ -67,14 +67,14 @@ Result<> check_option(const Chain& chain, size_t index, const Option& option) {
       .and_then([&] {
         return check_contains(
             where, {"forward_peak_bytes", option.forward_peak_bytes},
-            {"kept_bytes plus offloaded_bytes", option.kept_bytes + option.offloaded_bytes});
+            {tr("kept_bytes plus offloaded_bytes"), option.kept_bytes + option.offloaded_bytes});
       })
       .and_then([&] {
         return check_contains(where, backward_peak, {"gradient_bytes", stage.gradient_bytes});
       })
       .and_then([&] {
         return check_contains(where, backward_peak,
-                              {"the gradients of its input and its parameters",
+                              {tr("the gradients of its input and its parameters"),
                                input_gradient + stage.parameter_gradient_bytes});
       });
 }
@@ -109,25 +109,26 @@ constexpr std::string_view kSchema = "vram.chain/1";
 class Fields {
  public:
   Fields(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) refuse("expected an object, found {}", json.type_name());
+    if (!json.is_object()) refuse(tr_later("expected an object, found {}"), json.type_name());
   }
 
   std::optional<uint64_t> number(const char* key) {
     const Json* value = find(key);
     if (value == nullptr) return std::nullopt;
     if (value->is_number_unsigned()) return value->get<uint64_t>();
-    refuse("{} must be an integer of at least 0, found {}", key,
+    refuse(tr_later("{} must be an integer of at least 0, found {}"), key,
            printable(value->dump().substr(0, 40)));
     return std::nullopt;
   }
   uint64_t required_number(const char* key) {
-    if (find(key) == nullptr) refuse("{} is missing", key);
+    if (find(key) == nullptr) refuse(tr_later("{} is missing"), key);
     return number(key).value_or(0);
   }
   std::string text(const char* key) {
     const Json* value = find(key);
     if (value == nullptr) return {};
-    if (!value->is_string()) refuse("{} must be a text, found {}", key, value->type_name());
+    if (!value->is_string())
+      refuse(tr_later("{} must be a text, found {}"), key, value->type_name());
     return value->is_string() ? value->get<std::string>() : std::string();
   }
   // Empty if it is absent or no array.
@@ -135,7 +136,7 @@ class Fields {
     static const Json kNone = Json::array();
     const Json* value = find(key);
     if (value != nullptr && value->is_array()) return *value;
-    refuse("{} must be an array", key);
+    refuse(tr_later("{} must be an array"), key);
     return kNone;
   }
 
@@ -144,7 +145,7 @@ class Fields {
     if (json_.is_object()) {
       for (const auto& [key, value] : json_.items()) {
         if (std::ranges::find(read_, key) == read_.end())
-          refuse("unknown key \"{}\"", printable(key));
+          refuse(tr_later("unknown key \"{}\""), printable(key));
       }
     }
     if (error_) return tl::unexpected(std::move(*error_));
@@ -160,8 +161,7 @@ class Fields {
   template <typename... Args>
   void refuse(fmt::format_string<Args...> format, Args&&... args) {
     if (error_) return;
-    error_ =
-        Error{Code::kBadInput, where_ + ": " + fmt::format(format, std::forward<Args>(args)...)};
+    error_ = Error{Code::kBadInput, where_ + ": " + trf(format, std::forward<Args>(args)...)};
   }
 
   const Json& json_;

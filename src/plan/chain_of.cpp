@@ -174,15 +174,14 @@ class Sums {
   [[nodiscard]] std::vector<std::string> notes() const {
     std::vector<std::string> notes;
     if (const uint64_t bytes = old_bytes_during_forward(0); bytes > 0) {
-      notes.push_back(fmt::format(
+      notes.push_back(trf(
           "{} from before the step are freed during its forward pass, and count in every forward; "
           "if they are gradients, call zero_grad() before the forward pass",
           format_bytes(bytes)));
     }
     if (skipping_bytes_ > 0) {
-      notes.push_back(
-          fmt::format("{} skip over stages or outlive them, and count as there all the time",
-                      format_bytes(skipping_bytes_)));
+      notes.push_back(trf("{} skip over stages or outlive them, and count as there all the time",
+                          format_bytes(skipping_bytes_)));
     }
     return notes;
   }
@@ -344,8 +343,9 @@ void add_clock_notes(const trace::Trace& trace, std::vector<std::string>& notes)
   };
   const bool is_dry = std::ranges::any_of(trace.about, has_key("vram.dry_run"));
   notes.emplace_back(
-      is_dry ? "times are the dry run's estimates for its GPU, not measured"
-             : "times are those of the host between the first events of stages, not of the GPU");
+      is_dry
+          ? tr("times are the dry run's estimates for its GPU, not measured")
+          : tr("times are those of the host between the first events of stages, not of the GPU"));
   const auto rates = std::ranges::find_if(trace.about, has_key("vram.dry_run.rates"));
   if (rates != trace.about.end()) notes.push_back(rates->value);
 }

@@ -83,16 +83,15 @@ void undo_segment_events(const trace::DeviceTrace& device, std::span<const Event
                          std::span<const size_t> segment_events, Baseline& baseline) {
   for (const trace::Segment& segment : device.segments) {
     if (!baseline.segments.add(segment.address, range_of(segment))) {
-      note(baseline, fmt::format("segment {:#x} overlaps another one", segment.address));
+      note(baseline, trf("segment {:#x} overlaps another one", segment.address));
     }
   }
   for (size_t k = segment_events.size(); k-- > 0;) {
     const Event& event = events[segment_events[k]];
     if (baseline.segments.undo(event)) continue;
     note(baseline,
-         fmt::format("event {} ({} of {} bytes at {:#x}) does not lead to the end state's segments",
-                     segment_events[k], trace::to_string(event.kind), event.size_bytes,
-                     event.address));
+         trf("event {} ({} of {} bytes at {:#x}) does not lead to the end state's segments",
+             segment_events[k], trace::to_string(event.kind), event.size_bytes, event.address));
   }
 }
 
@@ -118,14 +117,14 @@ void add_survivors(const trace::DeviceTrace& device, const AddressScan& scan, Ba
       if (block.state == trace::BlockState::kInactive) continue;
       const uint32_t outcome = scan.outcome(block.address);
       if (outcome == AddressScan::kGone) {
-        note(baseline, fmt::format("block {:#x} is live at the end, though the trace freed it",
-                                   block.address));
+        note(baseline,
+             trf("block {:#x} is live at the end, though the trace freed it", block.address));
       }
       if (outcome == AddressScan::kFound) baseline.found_bytes[block.address] = block.size_bytes;
       if (outcome != AddressMap::kNone) continue;
       if (!is_plausible(block.address, std::max(block.size_bytes, block.requested_bytes))) {
-        note(baseline, fmt::format("the end state has a block of {} bytes at {:#x}",
-                                   block.size_bytes, block.address));
+        note(baseline, trf("the end state has a block of {} bytes at {:#x}", block.size_bytes,
+                           block.address));
         continue;
       }
       baseline.blocks.push_back({.address = block.address,

@@ -117,8 +117,8 @@ const Peer* find_peer(std::string_view name) {
 }
 
 std::string list_keys(std::string_view peer, std::span<const PeerKey> keys) {
-  if (keys.empty()) return fmt::format("{} takes no settings", peer);
-  std::string text = fmt::format("valid keys of {}:", peer);
+  if (keys.empty()) return trf("{} takes no settings", peer);
+  std::string text = trf("valid keys of {}:", peer);
   for (const PeerKey& key : keys) {
     text += fmt::format("{} {}={}", &key == keys.data() ? "" : ",", key.name, key.form);
   }

@@ -42,7 +42,7 @@ bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
   for (Connection* const each : waiting) {
     if (now - each->waiting_since_ < limits.timeout) return false;  // nor have those behind it
     if (!would_help(*each)) continue;
-    hooks.incident(each->client_, "kept the server waiting while others came: closed");
+    hooks.incident(each->client_, tr_later("kept the server waiting while others came: closed"));
     each->close();
     return true;
   }
@@ -67,7 +67,8 @@ void Hub::end_silent_handshakes() {
     Connection& each = **next++;
     if (now - each.waiting_since_ < limits.handshake_silence) break;  // nor have those behind it
     if (!each.is_silent_in_handshake()) continue;
-    hooks.incident(each.client_, "was silent in a TLS handshake while others came: closed");
+    hooks.incident(each.client_,
+                   tr_later("was silent in a TLS handshake while others came: closed"));
     each.close();
     --wanted;
   }
@@ -157,7 +158,7 @@ bool Connection::is_silent_in_handshake() {
 }
 
 void Connection::refuse() {
-  hub_.hooks.incident(client_, "too many connections: answered 503");
+  hub_.hooks.incident(client_, tr_later("too many connections: answered 503"));
   if (channel_.is_tls()) return close();  // a handshake would cost what there is not
   keeps_alive_ = false;
   write(error_response(503, "too many connections at once; try again"));
@@ -231,7 +232,7 @@ void Connection::header_was_read(ErrorCode error) {
   if (error) return reading_failed(error);
   is_head_ = exchange_->parser->method() == http::verb::head;
   if (!exchange_->parser->is_encoding_understood()) {
-    hub_.hooks.incident(client_, "sends a body in an unknown transfer encoding");
+    hub_.hooks.incident(client_, tr_later("sends a body in an unknown transfer encoding"));
     keeps_alive_ = false;
     return write(
         error_response(400, "Transfer-Encoding: expected 'chunked', once and in HTTP/1.1"));

@@ -109,7 +109,7 @@ bool Guard::accepts_authorization(const Request& request) const {
 
 Response Guard::answer(const Request& request) const {
   if (is_misdirected(request)) {
-    refused(request, "names another host");
+    refused(request, tr_later("names another host"));
     return misdirected();
   }
   if (auto refusal = refused_change(request)) {
@@ -118,7 +118,8 @@ Response Guard::answer(const Request& request) const {
   }
   if (has_shown_enough(request)) return inner(request);
   const bool shows_one = !request.authorization.empty();
-  refused(request, shows_one ? "shows a wrong token or password" : "shows no token or password");
+  refused(request, shows_one ? tr_later("shows a wrong token or password")
+                             : tr_later("shows no token or password"));
   return unauthorized(shows_one, token->is_wanted(), users() != nullptr);
 }
 

@@ -76,6 +76,10 @@ void Log::write(const LogEvent& event) {
 
 void Log::write_line(std::string_view line) { put(std::string(line) + "\n"); }
 
+std::string_view Log::tr(std::string_view text) const {
+  return format_ == LogFormat::kJson ? text : vram::tr(text);
+}
+
 void Log::put(std::string line) {
   const std::lock_guard guard(mutex_);
   write_rest();
@@ -87,7 +91,7 @@ void Log::put(std::string line) {
     const LogEvent lost{
         .level = LogLevel::kWarning,
         .action = "log-lines-dropped",
-        .message = fmt::format("{} lines were dropped because nothing read the log", dropped_)};
+        .message = trf("{} lines were dropped because nothing read the log", dropped_)};
     line = log_line(lost, format_, host_, clock_ns(CLOCK_REALTIME)) + line;
     dropped_ = 0;
   }
@@ -118,8 +122,7 @@ void Log::write_rate_limited(LogEvent event) {
     }
     ++budget.written;
   }
-  if (left_out > 0)
-    event.message += fmt::format(" (and {} more of the kind before, left out)", left_out);
+  if (left_out > 0) event.message += trf(" (and {} more of the kind before, left out)", left_out);
   write(event);
 }
 

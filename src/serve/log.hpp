@@ -4,6 +4,10 @@
 // May be called from any thread. It never blocks on a slow reader: lines are dropped, and counted.
 #pragma once
 
+#include "base/language.hpp"
+
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -42,6 +46,13 @@ class Log {
   void write(const LogEvent& event);
   // One that is made already, without its end.
   void write_line(std::string_view line);
+  // Texts of events, in the user's language. JSON is for programs, so its texts are English.
+  [[nodiscard]] std::string_view tr(std::string_view text) const;
+  template <typename... Args>
+  [[nodiscard]] std::string trf(fmt::format_string<Args...> text, Args&&... args) const {
+    if (format_ == LogFormat::kJson) return fmt::format(text, std::forward<Args>(args)...);
+    return vram::trf(text, std::forward<Args>(args)...);
+  }
   // Writes at most a few events with the same action in ten seconds, regardless of their level; the
   // next line states how many were left out.
   void write_rate_limited(LogEvent event);

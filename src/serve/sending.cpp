@@ -114,7 +114,7 @@ void Connection::send(const Response& response) {
 }
 
 void Connection::refuse_for_want_of_room() {
-  hub_.hooks.incident(client_, "others have yet to read too much: answered 503");
+  hub_.hooks.incident(client_, tr_later("others have yet to read too much: answered 503"));
   write(error_response(503, "too much is waiting to be read by others; try again"));
 }
 
@@ -194,7 +194,7 @@ void Connection::was_written(ErrorCode error) {
   body_.reset();
   flow_.reset();
   if (error) {
-    if (is_late_) hub_.hooks.incident(client_, "does not read its answer: closed");
+    if (is_late_) hub_.hooks.incident(client_, tr_later("does not read its answer: closed"));
     return close();
   }
   if (!channel_.socket().is_open()) return;  // it made room when all was written

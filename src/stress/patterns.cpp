@@ -1,5 +1,7 @@
 #include "stress/patterns.hpp"
 
+#include "base/language.hpp"
+
 #include <array>
 #include <cstring>
 
@@ -20,7 +22,14 @@ uint64_t mixed(uint64_t value) {
 
 std::string_view to_string(Pattern pattern) {
   static constexpr std::array<std::string_view, std::size(kPatterns)> kNames = {
-      "own address", "random", "moving inversions", "0x00", "0xFF", "0xAA", "0x55", "walking ones"};
+      tr_later("own address"),
+      tr_later("random"),
+      tr_later("moving inversions"),
+      "0x00",
+      "0xFF",
+      "0xAA",
+      "0x55",
+      tr_later("walking ones")};
   return kNames[static_cast<size_t>(pattern)];
 }
 

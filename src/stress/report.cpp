@@ -12,7 +12,7 @@ void compare_counts(std::string_view what, const std::optional<uint64_t>& before
                     const std::optional<uint64_t>& after, bool is_error,
                     std::vector<Incident>& found) {
   if (!before || !after || *after <= *before) return;
-  found.push_back({fmt::format("{}: {} more (now {})", what, *after - *before, *after), is_error});
+  found.push_back({trf("{}: {} more (now {})", what, *after - *before, *after), is_error});
 }
 
 void compare_rows(const watch::Device& before, const watch::Device& after,
@@ -20,14 +20,14 @@ void compare_rows(const watch::Device& before, const watch::Device& after,
   const auto& rows = after.health.remapped_rows;
   if (!rows) return;
   const gpu::RemappedRows old = before.health.remapped_rows.value_or(*rows);
-  compare_counts("rows remapped after corrected errors", old.corrected, rows->corrected, false,
+  compare_counts(tr("rows remapped after corrected errors"), old.corrected, rows->corrected, false,
                  found);
-  compare_counts("rows remapped after uncorrected errors", old.uncorrected, rows->uncorrected, true,
-                 found);
+  compare_counts(tr("rows remapped after uncorrected errors"), old.uncorrected, rows->uncorrected,
+                 true, found);
   if (rows->has_failed)
-    found.push_back({"remapping a row has failed: have the GPU replaced", true});
+    found.push_back({tr("remapping a row has failed: have the GPU replaced"), true});
   if (rows->is_pending)
-    found.push_back({"a row will be remapped at the next reset of the GPU", false});
+    found.push_back({tr("a row will be remapped at the next reset of the GPU"), false});
 }
 
 void compare_pages(const watch::Device& before, const watch::Device& after,
@@ -35,15 +35,15 @@ void compare_pages(const watch::Device& before, const watch::Device& after,
   const auto& pages = after.health.retired_pages;
   if (!pages) return;
   const gpu::RetiredPages old = before.health.retired_pages.value_or(*pages);
-  compare_counts("pages retired after corrected errors", old.corrected, pages->corrected, false,
+  compare_counts(tr("pages retired after corrected errors"), old.corrected, pages->corrected, false,
                  found);
-  compare_counts("pages retired after uncorrected errors", old.uncorrected, pages->uncorrected,
+  compare_counts(tr("pages retired after uncorrected errors"), old.uncorrected, pages->uncorrected,
                  true, found);
-  compare_counts("pages retired", old.of_any_cause, pages->of_any_cause, true, found);
+  compare_counts(tr("pages retired"), old.of_any_cause, pages->of_any_cause, true, found);
   if (pages->has_failed.value_or(false))
-    found.push_back({"a bad page of the memory could not be retired", true});
+    found.push_back({tr("a bad page of the memory could not be retired"), true});
   if (pages->is_pending.value_or(false))
-    found.push_back({"a page will be retired at the next reset of the GPU", false});
+    found.push_back({tr("a page will be retired at the next reset of the GPU"), false});
 }
 
 void compare_xids(const watch::Device& before, const watch::Device& after,
@@ -67,15 +67,15 @@ std::vector<Incident> incidents(const Health& health) {
   const watch::Device& after = *health.after;
   const auto& old_ecc = before.health.ecc_since_boot;
   const auto& new_ecc = after.health.ecc_since_boot;
-  compare_counts("uncorrected memory errors (ECC)", old_ecc.uncorrected, new_ecc.uncorrected, true,
-                 found);
-  compare_counts("corrected memory errors (ECC)", old_ecc.corrected, new_ecc.corrected, false,
+  compare_counts(tr("uncorrected memory errors (ECC)"), old_ecc.uncorrected, new_ecc.uncorrected,
+                 true, found);
+  compare_counts(tr("corrected memory errors (ECC)"), old_ecc.corrected, new_ecc.corrected, false,
                  found);
   compare_rows(before, after, found);
   compare_pages(before, after, found);
   compare_xids(before, after, found);
   if (after.sample.trouble)
-    found.push_back({"the GPU no longer answers: " + *after.sample.trouble, true});
+    found.push_back({tr("the GPU no longer answers: ") + *after.sample.trouble, true});
   return found;
 }
 

@@ -174,7 +174,7 @@ class Storming {
       const Address address = at + i * sizeof(uint64_t);
       ledger_.add({.address = address,
                    .offset_bytes = address - block.address,
-                   .pattern = "marks of blocks",
+                   .pattern = tr_later("marks of blocks"),
                    .expected = expected,
                    .found = words[i]});
     }
@@ -200,11 +200,13 @@ class Storming {
     storm.report = std::move(report_);
     for (const SizeClass& each : classes_) {
       storm.figures.push_back(
-          each.allocate.figure("pool allocate", each.up_to_bytes, Unit::kNanoseconds));
-      storm.figures.push_back(each.free.figure("pool free", each.up_to_bytes, Unit::kNanoseconds));
+          each.allocate.figure(tr_later("pool allocate"), each.up_to_bytes, Unit::kNanoseconds));
+      storm.figures.push_back(
+          each.free.figure(tr_later("pool free"), each.up_to_bytes, Unit::kNanoseconds));
     }
     if (storm.report.peak_reserved_bytes != 0)
-      storm.figures.push_back(share_figure("pool utilization", storm.report.peak_requested_bytes,
+      storm.figures.push_back(share_figure(tr_later("pool utilization"),
+                                           storm.report.peak_requested_bytes,
                                            storm.report.peak_reserved_bytes));
     return storm;
   }

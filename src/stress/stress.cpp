@@ -84,15 +84,16 @@ class Measuring {
     const StreamHandle s = stream.get();
     std::fill_n(pinned.words(), bytes / sizeof(uint64_t), 0);
     const std::array<std::pair<const char*, std::function<Status()>>, 6> copies = {{
-        {"host to device, pinned",
+        {tr_later("host to device, pinned"),
          [&] { return copies_.copy_in(ordinal_, s, one, pinned.words(), bytes); }},
-        {"device to host, pinned",
+        {tr_later("device to host, pinned"),
          [&] { return copies_.copy_out(ordinal_, s, pinned.words(), one, bytes); }},
-        {"device to device", [&] { return copies_.copy(ordinal_, s, other, one, bytes); }},
-        {"fill", [&] { return copies_.fill(ordinal_, s, one, 0, bytes); }},
-        {"host to device, pageable",
+        {tr_later("device to device"),
+         [&] { return copies_.copy(ordinal_, s, other, one, bytes); }},
+        {tr_later("fill"), [&] { return copies_.fill(ordinal_, s, one, 0, bytes); }},
+        {tr_later("host to device, pageable"),
          [&] { return copies_.copy_in(ordinal_, s, one, pageable.get(), bytes); }},
-        {"device to host, pageable",
+        {tr_later("device to host, pageable"),
          [&] { return copies_.copy_out(ordinal_, s, pageable.get(), one, bytes); }},
     }};
     for (size_t i = 0; i < copies.size(); ++i)
@@ -233,13 +234,13 @@ class Phases {
   }
 
   void fill() {
-    const Budget budget = enter("fill", kFillPercent);
+    const Budget budget = enter(tr_later("fill"), kFillPercent);
     if (budget.is_stopped() || card_.is_lost()) return;
     report_.fill =
         run_fill(card_, {options_.leave_bytes, options_.seed}, budget, options_.progress, ledger_);
     if (report_.fill.free_bytes != 0)
-      report_.figures.push_back(
-          share_figure("obtained of free", report_.fill.obtained_bytes, report_.fill.free_bytes));
+      report_.figures.push_back(share_figure(tr_later("obtained of free"),
+                                             report_.fill.obtained_bytes, report_.fill.free_bytes));
   }
 
   void storm() {

@@ -280,7 +280,7 @@ TrimAnswer answer_of(uint32_t pid, const PageRequester& requester) {
     case RequestState::kBroken:
       break;
   }
-  return {pid, TrimOutcome::kRefused, {}, "its page can't be read any more"};
+  return {pid, TrimOutcome::kRefused, {}, tr("its page can't be read any more")};
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ class Sources::Slot {
 
   void release(const SourcesOptions& options) {
     source_.reset();
-    failure_ = fmt::format("let go on request, opened again {} s later",
-                           options.release_pause_ns / kSecondNs);
+    failure_ =
+        trf("let go on request, opened again {} s later", options.release_pause_ns / kSecondNs);
     retry_ns_ = options.clock() + options.release_pause_ns;
   }
 
@@ -74,8 +74,8 @@ class Sources::Slot {
     const auto count = source_->device_count();
     if (!count) return fail_with(count.error().message, options);
     if (*count > gpu::kMaxDevices) {
-      return fail_with(fmt::format("expected at most {} devices, found {}: the library is broken",
-                                   gpu::kMaxDevices, *count),
+      return fail_with(trf("expected at most {} devices, found {}: the library is broken",
+                           gpu::kMaxDevices, *count),
                        options);
     }
     if (has_identities_ && *count == devices_.size()) return;

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -107,6 +109,21 @@ class State:
     calls: int = 0
 
 
+@dataclass
+class SlottedState:
+    __slots__ = ("seen", "x")
+    x: torch.Tensor
+    seen: list[torch.Tensor]
+
+
+class SlottedStateBlock(Block):
+    def forward(self, given: Any) -> Any:
+        state = given if isinstance(given, SlottedState) else SlottedState(given, [])
+        state.seen.append(state.x)
+        state.x = super().forward(state.x) + sum(state.seen)
+        return state
+
+
 class StateBlock(Block):
     def forward(self, given: Any) -> Any:
         return State(super().forward(given.x if isinstance(given, State) else given))
@@ -155,6 +172,86 @@ class CountingBlock(Block):
 class GeneratorBlock(Block):
     def forward(self, x: Any, generator: torch.Generator) -> Any:
         return super().forward(x) * torch.rand(8, generator=generator)
+
+
+class CounterBlock(Block):
+    """Counts its calls, keeps what it has computed once, and draws numbers from generators of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.table: Any = None
+        self.torch_numbers, self.python_numbers = torch.Generator().manual_seed(1), random.Random(1)
+        self.numpy_numbers = numpy.random.default_rng(1)
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        if self.table is None:
+            self.table = torch.exp(self.up.weight[0])
+        drawn = torch.rand(8, generator=self.torch_numbers) + self.python_numbers.random() + self.numpy_numbers.random()
+        table, self.table = self.table, None
+        return super().forward(x) * self.calls * drawn * table
+
+
+class DrawingBlock(Block):
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * random.random() * float(numpy.random.rand())
+
+
+def seeded(self: Any, x: Any) -> Any:
+    random.seed(1)
+    numpy.random.seed(1)
+    return Model.forward(self, x) * random.random()
+
+
+class ScaleBlock(Block):
+    """Halves a tensor that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.ones(8)
+
+    def forward(self, x: Any) -> Any:
+        self.scale *= 0.5
+        return super().forward(x) * self.scale
+
+
+class UsingBlock(Block):
+    """Uses what it gets, in a way of the argument's type."""
+
+    def forward(self, x: Any, given: Any) -> Any:
+        if isinstance(given, set):
+            given.add(len(given))
+            factor = len(given)
+        elif isinstance(given, numpy.ndarray):
+            given += 1
+            factor = given[0]
+        else:
+            factor = given() if callable(given) else next(given) if hasattr(given, "__next__") else given.random()
+        return super().forward(x) * float(factor)
+
+
+def given_to_all(make: Callable[[], Any]) -> Callable[[], Model]:
+    """Returns a model that gives all blocks the same object."""
+
+    def forward(self: Any, x: Any) -> Any:
+        given = make()
+        for block in self.blocks:
+            x = block(x, given)
+        return self.last(x)
+
+    return lambda: type("Giving", (Model,), {"forward": forward})(UsingBlock)
+
+
+def a_function_whose_variables_change() -> Callable[[], int]:
+    calls = 0
+
+    def count() -> int:
+        nonlocal calls
+        calls += 1
+        return calls
+
+    return count
 
 
 class Unpacking(Model):
@@ -359,6 +456,10 @@ MODELS: dict[str, Callable[[], Model]] = {
     "tuples": lambda: Unpacking(TupleBlock),
     "dicts": lambda: Unpacking(DictBlock),
     "dataclasses": lambda: Unpacking(StateBlock),
+    "a state that blocks change": lambda: Unpacking(MutatingStateBlock),
+    "a state with slots that blocks change": lambda: Unpacking(SlottedStateBlock),
+    "counters, caches and generators": lambda: Model(CounterBlock),
+    "random numbers of Python and NumPy": lambda: type("Seeded", (Model,), {"forward": seeded})(DrawingBlock),
     "views": lambda: Model(ViewBlock),
     "identity": lambda: Model(IdentityBlock),
     "keywords": lambda: Keywords(KeywordBlock),
@@ -381,7 +482,6 @@ MODELS: dict[str, Callable[[], Model]] = {
 
 # Where the gradients can't be those without regions, or are refused by PyTorch, with the words of the error.
 REFUSED: dict[str, tuple[Callable[[], Model], str]] = {
-    "a state that blocks change": (lambda: Unpacking(MutatingStateBlock), "changes .*State"),
     "an input changed in place": (lambda: Model(InPlaceBlock), "inplace operation|changed in place|in-place"),
     "a mask changed before backward": (
         lambda: type("M", (Masked,), {"is_changed": True})(MaskBlock),
@@ -392,6 +492,16 @@ REFUSED: dict[str, tuple[Callable[[], Model], str]] = {
         "buffer 'calls' of a CountingBlock is changed in place in forward",
     ),
     "a generator": (lambda: Generators(GeneratorBlock), "torch.Generator"),
+    "Python's random numbers": (given_to_all(lambda: random.Random(1)), "takes a Random"),
+    "NumPy's random numbers": (given_to_all(lambda: numpy.random.default_rng(1)), "takes a Generator"),
+    "an iterator": (given_to_all(lambda: iter(range(1, 9))), "takes an iterator"),
+    "a set that grows": (given_to_all(set), "changes the set"),
+    "an array that changes": (given_to_all(lambda: numpy.ones(3)), "changes the ndarray"),
+    "a function whose variables change": (given_to_all(a_function_whose_variables_change), "changes the function"),
+    "a tensor that is an attribute": (
+        lambda: Model(ScaleBlock),
+        "the tensor 'scale' of a ScaleBlock is changed in place",
+    ),
     "gradients inside": (lambda: Model(GradientInside), "still in their forward pass"),
 }
 

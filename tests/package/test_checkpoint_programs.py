@@ -345,12 +345,17 @@ def test_copies_of_a_model_have_regions_of_their_own(copied: Callable[[Any], Any
     assert "forward" in model.__dict__
 
 
-def test_a_forward_without_backward_frees_what_it_kept() -> None:
-    model: Any = kind(between=work_between)()
+@pytest.mark.parametrize("make", [kind(between=work_between), MODELS["dataclasses"]], ids=["tensors", "dataclasses"])
+def test_a_forward_without_backward_frees_what_it_kept(make: Callable[[], Model]) -> None:
+    model: Any = make()
     applied(model, REGIONS["one"])
     ends: list[bool] = []
     end = type("End", (), {"__del__": lambda _self: ends.append(True)})
-    model.blocks[0].register_forward_hook(lambda _m, _i, result: result.grad_fn.metadata.update(end=end()))
+
+    def attach(_module: Any, _given: Any, result: Any) -> None:
+        getattr(result, "x", result).grad_fn.metadata.update(end=end())
+
+    model.blocks[0].register_forward_hook(attach)
     model(sample())
     gc.collect()
     assert ends == [True]

@@ -122,6 +122,13 @@ def test_fits_says_what_it_is_not_about(tmp_path: Path) -> None:
         assert run.fits
 
 
+def test_a_gpu_that_is_no_text() -> None:
+    given: Any
+    for given in (torch.nn.Linear, 80, None, b"24GiB"):
+        with pytest.raises(TypeError, match="expected gpu to be a name such as"):
+            dry_run(given)
+
+
 def test_a_gpu_that_does_not_exist(tmp_path: Path) -> None:
     for count in (1, 2):
         with dry_run("24GiB", path=tmp_path / "dry.vtrace", world_size=count):

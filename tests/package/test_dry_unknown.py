@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,3 +36,20 @@ def test_linear_algebra_is_named(name: str, tmp_path: Path) -> None:
         LINALG[name](torch.empty(32, 32, device="cuda"))
     assert any(each.startswith(f"aten.{name}.") for each in run.unknown_operators)
     assert not run.fits or run.relative_error >= 0.05
+
+
+def ran(thread: threading.Thread) -> None:
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_whose_memory_is_missing_is_said(tmp_path: Path) -> None:
+    before = threading.excepthook
+    other = threading.Thread(target=lambda: torch.empty(1 << 20, device="cuda"))
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        torch.empty(1 << 20, device="cuda")
+        with pytest.warns(UserWarning, match="lacks the memory of others"):
+            ran(other)
+    assert run.peak.requested_bytes == 4 << 20
+    assert threading.excepthook is before

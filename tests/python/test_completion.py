@@ -4,9 +4,10 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tomllib
 
 import pytest
-from program import environment, vram
+from program import ROOT, environment, vram
 
 SHELLS = ("bash", "zsh", "fish")
 # Completes the last word as bash does when it calls the function: COMP_WORDS are the words, COMP_CWORD is the last one.
@@ -80,8 +81,18 @@ def test_every_command_and_option_is_in_the_script(shell: str) -> None:
 
 def test_bash_completes_commands(script: pathlib.Path) -> None:
     assert completed(script, "rep") == ["report", "replay"]
-    assert completed(script, "help", "to") == ["top"]
+    assert "top" in completed(script, "help", "to")
     assert completed(script, "") == [*COMMANDS, "help"]
+
+
+def test_bash_completes_what_help_explains(script: pathlib.Path) -> None:
+    assert completed(script, "help", "empty_c") == ["empty_cache"]
+    assert completed(script, "help", "nvidia-s") == ["nvidia-smi"]
+    assert "显存碎片" in completed(script, "help", "显存")
+    rows = tomllib.loads((ROOT / "src/cli/habits.toml").read_text())["habit"]
+    words = {word.lower() for row in rows for word in row["words"]}
+    plain = {word for word in words if re.fullmatch(r"(?!-)[\w./-]+", word)}
+    assert set(completed(script, "help", "")) == plain | set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -192,6 +203,7 @@ def test_fish_completes(tmp_path: pathlib.Path) -> None:
     assert {"report", "replay"} <= set(offered("vram rep"))
     assert "--allocator" in offered("vram replay --allo")
     assert offered("vram run --stacks ") == ["native", "python"]
+    assert offered("vram help empty_c") == ["empty_cache"]
     assert "run.vtrace" in offered("vram report ru")
 
 
@@ -228,6 +240,7 @@ def test_zsh_completes(tmp_path: pathlib.Path) -> None:
 
     assert "vram report" in typed("vram repo")
     assert "vram replay --allocator" in typed("vram replay --allo")
+    assert "vram help empty_cache" in typed("vram help empty_c")
     screen = typed("vram run --stacks ")
     assert "native" in screen
     assert "python" in screen

@@ -3,15 +3,19 @@
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import unicodedata
 
 import pytest
-from program import BINARY, DEMOS, ROOT, environment, vram
+from alert_receivers import webhook
+from fake_gpus import wait_until
+from program import BINARY, DEMOS, ROOT, environment, started, vram
 
 CHINESE = {"LANG": "zh_CN.UTF-8"}
 LEAK = next(path for path in DEMOS if path.name.startswith("leak"))
 UNET = next(path for path in DEMOS if path.name.startswith("unet"))
+OWNERS = ROOT / "tests/data/recordings_owners/run.vtrace"
 COMMANDS = re.findall(r"^  (\w+) +\S", vram("--help").stdout, re.MULTILINE)
 # Five words in a row are prose; names, options and commands are shorter, or listed here.
 PROSE = re.compile(r"[A-Za-z][a-z']+(?: [a-z']+){4,}")
@@ -44,11 +48,13 @@ def test_the_help_is_chinese_and_fits(command: str) -> None:
         ["report", LEAK],
         ["report", UNET, "--full"],
         ["report", ROOT / "demo"],
+        ["report", OWNERS, "--full"],
         ["replay", UNET],
         ["tune", UNET, "--top", "3"],
         ["diff", LEAK, UNET],
         ["status", "--gpu", "sim"],
         ["status", "-q", "--gpu", "sim"],
+        ["status", "--gpu", "sim", "--fields", "list"],
         ["top", "--once", "--gpu", "sim"],
     ],
     ids=lambda words: " ".join(map(str, words[:1])),
@@ -145,3 +151,39 @@ def test_other_languages_are_english() -> None:
     assert "Usage: vram report" in shown("help", "report", LANG="de_DE.UTF-8")
     assert "Usage: vram report" in shown("help", "report", LANG="zh_CN.UTF-8", LC_ALL="C.UTF-8")
     assert "用法：vram report" in shown("help", "report", LANG="en_US.UTF-8", LANGUAGE="zh_CN:en")
+
+
+RULES = """
+[rules.memory-full]
+above = "0.01%"
+clear = "0.005%"
+headroom = "64GiB"
+for = "0s"
+"""
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_alerts_of_a_simulated_gpu_reach_a_webhook_in_chinese(log_format: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "rules.toml").write_text(RULES)
+    log = tmp_path / "log"
+    words = [BINARY, "serve", "--gpu", "sim", "--listen", "127.0.0.1:0", "--history", "off", "--period", "0.2"]
+    words += ["--rules", str(tmp_path / "rules.toml"), "--log-format", log_format]
+    with webhook() as hook, log.open("wb") as errors:
+        words += ["--webhook", f"http://{hook.url}/"]
+        with started(words, stderr=errors, stdin=subprocess.DEVNULL, env=environment(**CHINESE)) as server:
+            wait_until(lambda: hook.alerts("memory-full", "firing") != [])
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(60) == 0
+    (alert, *_) = hook.alerts("memory-full", "firing")
+    assert "显存已用" in alert["summary"]
+    assert "`vram status`" in alert["advice"]
+    assert PROSE.findall(alert["summary"] + alert["advice"]) == []
+    lines = log.read_text(encoding="utf-8").splitlines()
+    if log_format == "text":
+        assert any("的服务地址为" in line for line in lines)
+        assert any("按要求结束" in line for line in lines)
+        assert [line for line in lines if PROSE.search(line)] == []
+    else:  # for programs
+        messages = {line["event.action"]: line["message"] for line in map(json.loads, lines)}
+        assert messages["stopped"] == "ends, as it was asked to"
+        assert "serves at" in messages["started"]

@@ -4,7 +4,9 @@ VRAM_BINARY names the program under test.
 """
 
 import json
+import lzma
 import pathlib
+import pickle
 from typing import Any
 
 import pytest
@@ -54,6 +56,24 @@ def test_both_planted_leaks_are_found_with_their_bytes_a_step(tmp_path: pathlib.
     for leak in (graph_leak, means_leak):
         assert leak["per_step_low_bytes"] <= leak["per_step_bytes"] <= leak["per_step_high_bytes"]
         assert leak["rise_p_value"] < 1e-9
+
+
+def test_both_planted_leaks_are_found_without_stacks(tmp_path: pathlib.Path) -> None:
+    """The hook also runs in the forward passes whose graphs are kept, with a smaller batch: those means are its leak."""
+    export = tmp_path / "leak.jsonl"
+    assert vram("convert", LEAK, export).returncode == 0
+    means = kept_bytes(export, "workloads.py:251 hook")
+    graphs = kept_bytes(export, "workloads.py:257 w_leak") + kept_bytes(export, "workloads.py:254 w_leak")
+    snapshot = pickle.loads(lzma.decompress(LEAK.read_bytes()))
+    for event in snapshot["device_traces"][0]:
+        event["frames"] = []
+    recording = tmp_path / "leak.pickle"
+    recording.write_bytes(pickle.dumps(snapshot, protocol=4))
+    graph_leak, means_leak = leaks(recording)
+    assert means_leak["stack"] == graph_leak["stack"] == []
+    assert means_leak["site"] == "blocks of 3 sizes, 16 KiB to 128 KiB"
+    assert means_leak["per_step_bytes"] == pytest.approx(means / 29, rel=0.05)
+    assert graph_leak["per_step_bytes"] == pytest.approx(graphs / 30, rel=0.05)
 
 
 def test_a_recording_without_frees_has_no_verdict(tmp_path: pathlib.Path) -> None:

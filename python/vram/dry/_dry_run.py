@@ -262,6 +262,7 @@ def dry_run(
             limit that the program sets (torch.cuda.set_per_process_memory_fraction) holds either way.
 
     Raises:
+        TypeError: `gpu` is no text, such as the function to run.
         ValueError: `gpu` or `assume` is invalid.
         VramError: A recording or another dry run is running; or PyTorch is missing or too old. Within the block, DryRunError: the
             program reads values that a dry run does not have.

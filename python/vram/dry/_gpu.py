@@ -56,11 +56,18 @@ def find_gpu(text: str) -> Gpu:
     """Return the GPU of this name or size. A GPU that is only a size ("24GiB") is otherwise an H200.
 
     Raises:
+        TypeError: `text` is no text.
         ValueError: `text` is neither.
 
     >>> find_gpu("NVIDIA GeForce RTX 4090").capability
     (8, 9)
     """
+    if not isinstance(text, str):
+        raise TypeError(
+            tr("expected gpu to be a name such as 'RTX 4090' or a size such as '24GiB', got {}").format(
+                type(text).__name__
+            )
+        )
     for gpu in _KNOWN:
         if _plain(gpu.name) == _plain(text):
             return gpu

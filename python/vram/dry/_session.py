@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -134,6 +135,7 @@ class Session:
             stack.callback(_transformers.put_in_place(patches))
             patches.put(_memory, "pretended", _place_of(mode))
             _like_plain_tensors(patches)
+            patches.put(threading, "excepthook", _warned_of_threads(threading.excepthook))
             if torch.version.cuda is None:
                 patches.put(torch._C, "_conv_determine_backend_memory_format", convolution_format)
             FakeTensorMode.cache_clear()  # what it remembers depends on the choices
@@ -174,6 +176,20 @@ def _place_of(mode: DryMode) -> Callable[[Any], tuple[int, int, int] | None]:
         return mode.storages.place(tensor.untyped_storage()) if isinstance(tensor, FakeTensor) else None
 
     return place
+
+
+def _warned_of_threads(before: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """threading.excepthook, which also says what the run misses: PyTorch's modes belong to the thread that entered them."""
+
+    def hook(ended: Any) -> None:
+        before(ended)
+        warn(
+            tr(
+                "a thread ended with an error: a dry run follows only the thread that began it, and lacks the memory of others"
+            )
+        )
+
+    return hook
 
 
 def _eager(compile_: Callable[..., Any]) -> Callable[..., Any]:

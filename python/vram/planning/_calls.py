@@ -18,10 +18,12 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils import checkpoint as torch_checkpoint
-from torch.utils._pytree import tree_leaves, tree_unflatten
+from torch.utils._pytree import tree_unflatten
 
 from vram._error import VramError
 from vram._texts import tr
+from vram.planning._attributes import Attributes
+from vram.planning._kept import Kept, version
 
 
 @dataclass(frozen=True)
@@ -54,53 +56,6 @@ def resolve(reference: Any, inputs: Sequence[Any], previous: Sequence[Any]) -> A
     return inputs[reference.number] if isinstance(reference, Input) else reference.get()
 
 
-def tensors_in(values: Any) -> list[Any]:
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
-
-
-def version(tensor: Any) -> int:
-    return 0 if tensor.is_inference() else int(tensor._version)
-
-
-def _state(value: Any, depth: int = 3) -> Any:
-    """What differs after a value was changed in place; None: it has no state that can be seen."""
-    if isinstance(value, torch.Tensor):
-        return version(value)
-    if isinstance(value, (type, MethodType, torch.nn.Module)) or not hasattr(value, "__dict__"):
-        return None
-    return [(id(leaf), _state(leaf, depth - 1)) for leaf in tree_leaves(dict(vars(value)))] if depth > 0 else None
-
-
-class Kept:
-    """A value that a repetition gets as it is: an argument from between blocks, or one that is no tensor."""
-
-    def __init__(self, value: Any, block: Block) -> None:
-        if isinstance(value, torch.Generator):
-            raise VramError(
-                tr(
-                    "{} takes a torch.Generator, and running it again would draw other numbers; keep this "
-                    "block out of checkpointing, or draw its numbers before the block"
-                ).format(block.kind)
-            )
-        # Without its graph, which would keep the region that it comes from, and so itself.
-        is_part = isinstance(value, torch.Tensor) and not value.is_leaf
-        self._value = value.detach().requires_grad_(value.requires_grad) if is_part else value
-        self._kind, self._block_kind, self._state = type(value).__name__, block.kind, _state(value)
-
-    def get(self) -> Any:
-        self.refuse_changes()
-        return self._value
-
-    def refuse_changes(self) -> None:
-        if _state(self._value) != self._state:
-            raise VramError(
-                tr(
-                    "an argument of {} is changed in place, which changes the {} that running the block "
-                    "again needs; keep this block out of checkpointing, or give it a copy"
-                ).format(self._block_kind, self._kind)
-            )
-
-
 _REPEATING = (
     threading.RLock()
 )  # modules and random numbers are set back for a repetition, and backward may have several threads
@@ -115,10 +70,12 @@ class Call:
         self._autocast = torch_checkpoint._get_autocast_kwargs("cuda")
         self._training = [part.training for part in block.parts]
         self._versions = block.versions(self._training)
+        self._attributes = Attributes(block.parts)
 
     def refuse_changes(self) -> None:
         """After the first run: PyTorch checks tensors when they are needed, but not what is in other objects."""
-        self.block.refuse_changes(self._versions, self._training, "in forward")
+        self.block.refuse_changes(self._versions, self._training, tr("in forward"))
+        self._attributes.refuse_changes(tr("in forward"))
         for each in self._references:
             if isinstance(each, Kept):
                 each.refuse_changes()
@@ -139,6 +96,7 @@ class Call:
 
     def repeat(self, inputs: Sequence[Any], previous: Sequence[Any]) -> Any:
         self.block.refuse_changes(self._versions, self._training, tr("before the backward pass"))
+        self._attributes.refuse_changes(tr("before the backward pass"))
         args, kwargs = tree_unflatten([resolve(each, inputs, previous) for each in self._references], self._spec)
         cpu, devices, states = self._random
         on_gpu, on_cpu = self._autocast
@@ -148,6 +106,7 @@ class Call:
             torch.autocast("cuda", **on_gpu) if on_gpu is not None else contextlib.nullcontext(),
             torch.autocast("cpu", **on_cpu),
             self.block.in_mode(self._training),
+            self._attributes.as_before(),
         ):
             torch.set_rng_state(cpu)
             torch_checkpoint.set_device_states(devices, states, device_type="cuda")

@@ -15,7 +15,7 @@ import torch
 
 from vram._error import VramError
 from vram._texts import tr, tr_later
-from vram.planning._calls import tensors_in
+from vram.planning._kept import tensors_in
 
 Clock = Callable[[], int]
 _ROUNDING = 512

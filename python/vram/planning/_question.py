@@ -58,7 +58,7 @@ def question_of(
 
 def loss_of(output: Any) -> Any:
     """Return the loss in what a model returned, or the sum of its results."""
-    from vram.planning._calls import tensors_in
+    from vram.planning._kept import tensors_in
 
     found = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     if found is not None:

@@ -35,15 +35,14 @@ from vram.planning._calls import (
     Block,
     Call,
     Input,
-    Kept,
     Previous,
     Result,
     is_sharded,
     own_forward,
     resolve,
     restore_forward,
-    tensors_in,
 )
+from vram.planning._kept import Kept, tensors_in
 from vram.planning._region import CheckpointRegion
 
 _ATEN = torch.ops.aten

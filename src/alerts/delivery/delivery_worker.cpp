@@ -121,16 +121,15 @@ std::string DeliveryWorker::settle(const Delivery& delivery) {
   if (delivery.outcome != Outcome::kFailed) pause_ = std::chrono::milliseconds(0);
   if (delivery.outcome == Outcome::kDelivered) {
     ++state_.delivered;
-    return was_well ? "" : fmt::format("{} {}: delivered again", state_.kind, state_.name);
+    return was_well ? "" : trf("{} {}: delivered again", state_.kind, state_.name);
   }
   ++state_.failed;
   if (delivery.outcome == Outcome::kFailed) retry_ = now + next_pause();
   if (given_up > 0)
-    return fmt::format("{}: {}; given up, {} dropped so far", state_.kind, delivery.trouble,
-                       state_.dropped);
-  return was_well
-             ? fmt::format("{}: {}; tried again until it is taken", state_.kind, delivery.trouble)
-             : "";
+    return trf("{}: {}; given up, {} dropped so far", state_.kind, delivery.trouble,
+               state_.dropped);
+  return was_well ? trf("{}: {}; tried again until it is taken", state_.kind, delivery.trouble)
+                  : "";
 }
 
 void DeliveryWorker::deliver_one(std::unique_lock<std::mutex>& lock) {

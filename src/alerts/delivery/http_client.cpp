@@ -57,9 +57,9 @@ class PlainExchange {
       context_.restart();
       context_.run_for(kSlice);
       if (is_over_) break;
-      if (must_end) return error("ended before that");
+      if (must_end) return error(tr("ended before that"));
       if (std::chrono::steady_clock::now() >= deadline)
-        return error(fmt::format("no answer within {} ms", at_most.count()));
+        return error(trf("no answer within {} ms", at_most.count()));
     }
     return answer();
   }
@@ -79,16 +79,17 @@ class PlainExchange {
 
   void resolve() {
     resolver_.async_resolve(target_.host, target_.port, [this](auto error, auto found) {
-      go_on(error, "connect", [&] { connect(found); });
+      go_on(error, tr_later("connect"), [&] { connect(found); });
     });
   }
   void connect(const tcp::resolver::results_type& found) {
-    stream_.async_connect(
-        found, [this](auto error, const auto&) { go_on(error, "send", [&] { write(); }); });
+    stream_.async_connect(found, [this](auto error, const auto&) {
+      go_on(error, tr_later("send"), [&] { write(); });
+    });
   }
   void write() {
     http::async_write(stream_, request_, [this](auto error, size_t) {
-      go_on(error, "read the answer", [&] { read(); });
+      go_on(error, tr_later("read the answer"), [&] { read(); });
     });
   }
   void read() {
@@ -99,12 +100,12 @@ class PlainExchange {
   }
 
   tl::unexpected<Error> error(std::string_view why) const {
-    return fail(Code::kIo, "{}: tried to {}: {}", target_.shown, step_, why);
+    return fail(Code::kIo, "{}: tried to {}: {}", target_.shown, tr(step_), why);
   }
   // One that is longer than we read is an answer all the same.
   Result<Answer> answer() const {
     if (error_ == http::error::end_of_stream)
-      return error("the connection was closed without an answer");
+      return error(tr("the connection was closed without an answer"));
     if (error_ && error_ != http::error::need_buffer) return error(printable(error_.message()));
     const size_t size = body_.size() - parser_.get().body().size;
     return Answer{parser_.get().result_int(), body_.substr(0, size)};
@@ -118,7 +119,7 @@ class PlainExchange {
   beast::flat_buffer buffer_{2 * size_t{kMaxHeaderBytes}};
   http::response_parser<http::buffer_body> parser_;
   std::string body_ = std::string(kMaxBodyBytes, '\0');
-  std::string_view step_ = "find the host";
+  std::string_view step_ = tr_later("find the host");
   boost::system::error_code error_;
   bool is_over_ = false;
 };

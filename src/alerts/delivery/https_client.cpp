@@ -138,7 +138,7 @@ class CurlExchange {
   }
   [[nodiscard]] std::string trouble(int code, const ReceiverUrl& target,
                                     std::chrono::milliseconds at_most) const {
-    if (code == kTimedOut) return fmt::format("no answer within {} ms", at_most.count());
+    if (code == kTimedOut) return trf("no answer within {} ms", at_most.count());
     const std::string_view text(error_.data());
     const bool names_reason = !text.empty() && !repeats_secret(text, target);
     return printable(names_reason ? text : std::string_view(api_.easy_strerror(code)));

@@ -114,15 +114,14 @@ Delivery delivery_of(const ReceiverUrl& target, const Result<Answer>& answer) {
   if (!answer) return {Outcome::kFailed, answer.error().message};
   const unsigned status = answer->status;
   if (status >= 200 && status < 300) return {};
-  std::string trouble =
-      fmt::format("{}: expected an answer of 200 to 299, found {}", target.shown, status);
+  std::string trouble = trf("{}: expected an answer of 200 to 299, found {}", target.shown, status);
   if (repeats_secret(answer->body, target)) {
-    trouble += ": its text is left out, since it repeats a part of the URL";
+    trouble += tr(": its text is left out, since it repeats a part of the URL");
   } else if (!answer->body.empty()) {
     trouble += ": " + shorten_end(printable(answer->body), kShownAnswer);
   }
   if (status >= 300 && status < 400)
-    trouble += "; redirects are not followed: name the address meant";
+    trouble += tr("; redirects are not followed: name the address meant");
   return {is_passing(status) ? Outcome::kFailed : Outcome::kRefused, std::move(trouble)};
 }
 

@@ -81,9 +81,11 @@ class Measurer {
   void note_sources();
 
   [[nodiscard]] Json saved_trends() const;
+  [[nodiscard]] Json saved_counts() const;
   void restore_devices(const Json& saved);
   void restore_faults(const Json& saved);
   void restore_trends(const Json& saved);
+  void restore_counts(const Json& saved);
 
   void measure_memory(const Rule& rule, std::vector<Measured>& found) const;
   void measure_device(const Rule& rule, std::vector<Measured>& found) const;
@@ -111,7 +113,7 @@ class Measurer {
   std::map<uint32_t, KnownSource> sources_;
   std::map<Subject, Occurrences> xids_;
   std::map<uint32_t, Occurrences> ecc_;
-  // What the allocator of a process counts; not saved, since a later process sees new counts only.
+  // What the allocator of a process counts since the process started.
   struct KnownCounts {
     std::optional<Occurrences> retries;
     std::optional<Occurrences> ooms;

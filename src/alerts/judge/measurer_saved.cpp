@@ -51,6 +51,10 @@ std::deque<Occurrences::Batch> batches_of(const Json& json) {
   return batches;
 }
 
+Occurrences occurrences_of(const Json& json) {
+  return {get_if_any<uint64_t>(json, "last"), batches_of(json)};
+}
+
 Json floors_json(const std::deque<Trend::Floor>& floors) {
   Json json = Json::array();
   for (const Trend::Floor& floor : floors) json.push_back({floor.part, floor.bytes});
@@ -110,6 +114,17 @@ Json Measurer::saved_trends() const {
   return all;
 }
 
+Json Measurer::saved_counts() const {
+  Json all = Json::array();
+  for (const auto& [subject, known] : counts_) {
+    Json one = {{"subject", to_json(subject)}, {"names", names_of(subject)}};
+    if (known.retries) one["retries"] = faults_json(*known.retries);
+    if (known.ooms) one["ooms"] = faults_json(*known.ooms);
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 Json Measurer::save() const {
   Json devices = Json::array();
   for (const auto& [number, known] : devices_)
@@ -131,7 +146,8 @@ Json Measurer::save() const {
     ecc.push_back({{"device", name_in(device_numbers_, number)}, {"faults", faults_json(faults)}});
   return {{"devices", std::move(devices)}, {"sources", std::move(sources)},
           {"xids", std::move(xids)},       {"ecc", std::move(ecc)},
-          {"alive", seen_alive_},          {"trends", saved_trends()}};
+          {"alive", seen_alive_},          {"trends", saved_trends()},
+          {"counts", saved_counts()}};
 }
 
 void Measurer::restore_devices(const Json& saved) {
@@ -160,8 +176,7 @@ void Measurer::restore_faults(const Json& saved) {
   }
   for (const Json& one : saved.at("ecc")) {
     const uint32_t number = number_in(device_numbers_, one.at("device").get<std::string>());
-    const Json& faults = one.at("faults");
-    ecc_.emplace(number, Occurrences(get_if_any<uint64_t>(faults, "last"), batches_of(faults)));
+    ecc_.emplace(number, occurrences_of(one.at("faults")));
   }
 }
 
@@ -181,10 +196,24 @@ void Measurer::restore_trends(const Json& saved) {
   }
 }
 
+// The processes count on, so what was added between two servers is new. A server before this one
+// may have saved none.
+void Measurer::restore_counts(const Json& saved) {
+  if (!saved.contains("counts")) return;
+  for (const Json& one : saved["counts"]) {
+    Subject subject = subject_of(one.at("subject"));
+    renumber(subject, one.at("names"));
+    KnownCounts& known = counts_[subject];
+    if (one.contains("retries")) known.retries = occurrences_of(one["retries"]);
+    if (one.contains("ooms")) known.ooms = occurrences_of(one["ooms"]);
+  }
+}
+
 void Measurer::restore(const Json& saved, bool is_same_boot) {
   restore_devices(saved);
   restore_faults(saved);
   restore_trends(saved);
+  if (is_same_boot) restore_counts(saved);
   if (is_same_boot) seen_alive_ = saved.at("alive").get<std::vector<uint32_t>>();
   std::ranges::sort(seen_alive_);
 }

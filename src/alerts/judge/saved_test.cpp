@@ -188,6 +188,42 @@ TEST(JudgeSaved, ANumberOfBeforeARebootIsNoDeadProcess) {
   EXPECT_THAT(samples.firing(), IsEmpty());
 }
 
+// With a process whose allocator reports this number of out-of-memory errors.
+SampleSequence samples_with_ooms(uint64_t count) {
+  SampleSequence samples;
+  samples.add_process(4711, kGiB).uses[0].allocator.emplace().num_ooms = count;
+  samples.take_sample();
+  EXPECT_THAT(samples.firing(), IsEmpty()) << "what there is at first is old";
+  return samples;
+}
+
+void set_ooms(SampleSequence& samples, uint64_t count) {
+  samples.machine.processes[0].uses[0].allocator->num_ooms = count;
+  samples.take_sample();
+}
+
+TEST(JudgeSaved, AnOutOfMemoryErrorBetweenTwoProcessesIsNoticed) {
+  SampleSequence samples = samples_with_ooms(3);
+  restart(samples, kMinuteNs);
+  set_ooms(samples, 4);
+  EXPECT_THAT(samples.firing(), ElementsAre("out-of-memory"));
+}
+
+TEST(JudgeSaved, OutOfMemoryErrorsOfBeforeStayOld) {
+  SampleSequence samples = samples_with_ooms(3);
+  restart(samples, kMinuteNs);
+  set_ooms(samples, 3);
+  EXPECT_THAT(samples.firing(), IsEmpty());
+}
+
+// Its number and even its start may be those of another one of before.
+TEST(JudgeSaved, AProcessOfAfterARebootIsANewOne) {
+  SampleSequence samples = samples_with_ooms(3);
+  reboot(samples, kMinuteNs);
+  set_ooms(samples, 4);
+  EXPECT_THAT(samples.firing(), IsEmpty());
+}
+
 TEST(JudgeSaved, AnAlertWhoseRuleIsGoneIsResolved) {
   SampleSequence samples = hot_samples();
   samples.sample_for(2 * kMinuteNs);

@@ -82,31 +82,30 @@ Result<Rule> new_rule(const std::string& file, const TomlValue& section) {
   const std::vector<Rule> rules = built_in_rules();
   if (!is_rule_name(section.key))
     return toml_error(file, section.key_place,
-                      fmt::format("expected a rule's name of letters, digits, - and _, found '{}'",
-                                  shorten_end(printable(section.key), 70)));
+                      trf("expected a rule's name of letters, digits, - and _, found '{}'",
+                          shorten_end(printable(section.key), 70)));
   const TomlValue* const measure = setting_named(section, "measure");
   if (measure == nullptr)
-    return toml_error(
-        file, section.key_place,
-        fmt::format("no rule '{}' is built in{}; a rule of your own needs 'measure', one "
-                    "of {}",
-                    section.key, did_you_mean(section.key, names_of(rules)),
-                    fmt::join(measure_names(), ", ")));
+    return toml_error(file, section.key_place,
+                      trf("no rule '{}' is built in{}; a rule of your own needs 'measure', one "
+                          "of {}",
+                          section.key, did_you_mean(section.key, names_of(rules)),
+                          fmt::join(measure_names(), ", ")));
   const auto same = std::ranges::find_if(
       rules, [&](const Rule& rule) { return measure->text == identifier(rule.measure); });
   if (same == rules.end()) {
     const std::vector<std::string> names = measure_names();
-    return toml_error(file, measure->place,
-                      fmt::format("rules.{}.measure: expected one of {}, found {}{}", section.key,
-                                  fmt::join(names, ", "), measure->found,
-                                  did_you_mean(measure->text.value_or(""), names)));
+    return toml_error(
+        file, measure->place,
+        trf("rules.{}.measure: expected one of {}, found {}{}", section.key, fmt::join(names, ", "),
+            measure->found, did_you_mean(measure->text.value_or(""), names)));
   }
   const MeasureFacts& facts = facts_of(same->measure);
   const std::string_view needs = facts.has_xids ? "xids" : facts.has_reasons ? "reasons" : "";
   if (!needs.empty() && setting_named(section, needs) == nullptr)
     return toml_error(
         file, section.key_place,
-        fmt::format("rules.{}: a rule of measure {} needs '{}'", section.key, facts.name, needs));
+        trf("rules.{}: a rule of measure {} needs '{}'", section.key, facts.name, needs));
   Rule rule = *same;
   rule.name = section.key;
   rule.is_enabled = true;
@@ -119,10 +118,10 @@ Result<const TomlValue*> rules_of(const std::string& file, const TomlValue& top)
     if (item.key != "rules")
       return toml_error(
           file, item.key_place,
-          fmt::format("expected [rules.NAME], found '{}'", shorten_end(printable(item.key), 70)));
+          trf("expected [rules.NAME], found '{}'", shorten_end(printable(item.key), 70)));
     if (!item.table)
       return toml_error(file, item.place,
-                        fmt::format("expected [rules.NAME], found {} as 'rules'", item.found));
+                        trf("expected [rules.NAME], found {} as 'rules'", item.found));
     rules = &item;
   }
   return rules;
@@ -150,8 +149,8 @@ Result<RuleBook> RuleBook::parse(std::string_view text, const std::string& name)
   for (const TomlValue& section : *sections->table) {
     if (!section.table)
       return toml_error(name, section.place,
-                        fmt::format("expected settings below [rules.{}], found {}",
-                                    printable(section.key), section.found));
+                        trf("expected settings below [rules.{}], found {}", printable(section.key),
+                            section.found));
     const auto known = std::ranges::find(book.rules_, section.key, &Rule::name);
     VRAM_TRY_ASSIGN(auto base,
                     known == book.rules_.end() ? new_rule(name, section) : Result<Rule>(*known));
@@ -163,7 +162,7 @@ Result<RuleBook> RuleBook::parse(std::string_view text, const std::string& name)
     }
     if (book.rules_.size() > kMaxRules)
       return toml_error(name, section.key_place,
-                        fmt::format("expected at most {} rules, found more", kMaxRules));
+                        trf("expected at most {} rules, found more", kMaxRules));
   }
   return book;
 }

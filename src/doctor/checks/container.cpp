@@ -203,7 +203,7 @@ Finding unusable(const MachineFacts& facts) {
   const Repair repair =
       folder.exists
           ? Repair{tr("let everybody write to it"), {as_root(facts, "chmod 1777 /dev/shm")}}
-          : Repair{"mount it, for everybody to write",
+          : Repair{tr("mount it, for everybody to write"),
                    {as_root(facts, "mkdir -p /dev/shm"),
                     as_root(facts, "mount -t tmpfs -o mode=1777 tmpfs /dev/shm")}};
   return {"permissions.shared_memory", Severity::kBad,
@@ -231,17 +231,18 @@ Finding board_folder(const MachineFacts& facts, const FolderFacts& folder) {
   // A folder that an environment names may be anything: none to change rights of.
   const bool is_named = variable(facts, "VRAM_BOARD").has_value();
   const bool is_ours = folder.uid == facts.process.uid;
-  return {"permissions.board_folder",
-          Severity::kWarning,
-          trf("the board's folder {} is {}", folder.path,
-              is_ours ? tr("open to other users") : tr("another user's")),
-          "vram's programs post on it only where no other user may write (mode 0700, their own): "
-          "they won't, and vram status and free won't see what they cache.",
-          is_named ? Repair{tr("let vram choose the folder, or name one that is not there yet"),
-                            {"unset VRAM_BOARD"}}
-                   : Repair{tr("close it, or remove it where it is another user's"),
-                            {as_root(facts, "chmod 700 " + folder.path)}},
-          {fmt::format("mode {:04o}", folder.mode.value_or(0))}};
+  return {
+      "permissions.board_folder",
+      Severity::kWarning,
+      trf("the board's folder {} is {}", folder.path,
+          is_ours ? tr("open to other users") : tr("another user's")),
+      tr("vram's programs post on it only where no other user may write (mode 0700, their own): "
+         "they won't, and vram status and free won't see what they cache."),
+      is_named ? Repair{tr("let vram choose the folder, or name one that is not there yet"),
+                        {"unset VRAM_BOARD"}}
+               : Repair{tr("close it, or remove it where it is another user's"),
+                        {as_root(facts, "chmod 700 " + folder.path)}},
+      {fmt::format("mode {:04o}", folder.mode.value_or(0))}};
 }
 
 }  // namespace

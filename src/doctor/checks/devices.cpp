@@ -56,15 +56,14 @@ void add_formats(const MachineFacts& facts, Findings& findings) {
     const auto& formats = gpu::tensor_core_formats(device.identity);
     if (!formats) continue;
     const std::string name =
-        fmt::format("{}, compute capability {}", printable(device.identity.name.value_or("GPU")),
-                    printable(device.identity.compute_capability.value_or("")));
+        trf("{}, compute capability {}", printable(device.identity.name.value_or("GPU")),
+            printable(device.identity.compute_capability.value_or("")));
     if (std::ranges::count(named, name) > 0) continue;
     named.push_back(name);
-    findings.push_back(
-        {"driver.formats", Severity::kGood,
-         formats->empty()
-             ? fmt::format("{}: no tensor cores, so half precision saves memory only", name)
-             : fmt::format("{}: tensor cores for {}", name, fmt::join(*formats, ", "))});
+    findings.push_back({"driver.formats", Severity::kGood,
+                        formats->empty()
+                            ? trf("{}: no tensor cores, so half precision saves memory only", name)
+                            : trf("{}: tensor cores for {}", name, fmt::join(*formats, ", "))});
   }
 }
 

@@ -76,7 +76,7 @@ Finding not_loaded(const MachineFacts& facts, const std::vector<const PciGpu*>& 
                               "knows has signed.")
                          : ""),
           load_or_install(facts),
-          {"/proc/driver/nvidia/version: not there", addresses(gpus)}};
+          {tr("/proc/driver/nvidia/version: not there"), addresses(gpus)}};
 }
 
 }  // namespace

@@ -154,13 +154,12 @@ Findings check_vram_environment(const MachineFacts& facts) {
     if (!name.starts_with("VRAM_") || std::ranges::count(known_names(), name) > 0) continue;
     const std::string_view meant = nearest(name, known_names());
     if (meant.empty()) continue;  // another program's
-    findings.push_back(
-        {"vram.unknown_variable",
-         Severity::kWarning,
-         fmt::format("vram has no variable {}; {} may be meant", printable(name), meant),
-         tr("It does nothing."),
-         {"", {fmt::format("export {}=…", meant)}},
-         {shown(facts, name)}});
+    findings.push_back({"vram.unknown_variable",
+                        Severity::kWarning,
+                        trf("vram has no variable {}; {} may be meant", printable(name), meant),
+                        tr("It does nothing."),
+                        {"", {fmt::format("export {}=…", meant)}},
+                        {shown(facts, name)}});
   }
   for (const std::string name : {"VRAM_NVML", "VRAM_ROCM_SMI", "VRAM_CUDA_DRIVER"}) {
     if (variable(facts, name).value_or("").empty()) continue;

@@ -104,11 +104,12 @@ void add_processes(const MachineFacts& facts, Findings& findings) {
                         {tr("look as its user or as root"),
                          {fmt::format("sudo vram doctor --pid {}", *facts.process.pid)}}});
   if (facts.platform.hides_processes && !is_root)
-    findings.push_back({"permissions.processes_hidden",
-                        Severity::kNote,
-                        tr("other users' processes are hidden (/proc is mounted with hidepid)"),
-                        "vram status shows their memory and their numbers, and not who they are.",
-                        {tr("look as root"), {"sudo vram status"}}});
+    findings.push_back(
+        {"permissions.processes_hidden",
+         Severity::kNote,
+         tr("other users' processes are hidden (/proc is mounted with hidepid)"),
+         tr("vram status shows their memory and their numbers, and not who they are."),
+         {tr("look as root"), {"sudo vram status"}}});
   const auto settings = variable(facts, "PYTORCH_CUDA_ALLOC_CONF").value_or("");
   const bool shares_by_handle = settings.find("expandable_segments:True") != settings.npos;
   if (facts.platform.ptrace_scope.value_or(0) > 0 && shares_by_handle && !is_root)

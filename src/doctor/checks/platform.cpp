@@ -11,13 +11,14 @@ namespace vram::doctor {
 namespace {
 
 Finding no_gpu() {
-  return {"platform.no_gpu",
-          Severity::kNote,
-          tr("no NVIDIA, AMD or Intel GPU on the bus"),
-          "vram status, top and free have nothing to show here. Reports, replays, tuning and dry "
-          "runs need no GPU.",
-          {tr("try vram on the recordings that come with it"),
-           {"vram demo", "vram status --gpu sim --watch 1"}}};
+  return {
+      "platform.no_gpu",
+      Severity::kNote,
+      tr("no NVIDIA, AMD or Intel GPU on the bus"),
+      tr("vram status, top and free have nothing to show here. Reports, replays, tuning and dry "
+         "runs need no GPU."),
+      {tr("try vram on the recordings that come with it"),
+       {"vram demo", "vram status --gpu sim --watch 1"}}};
 }
 
 Finding passthrough(const PciGpu& gpu) {
@@ -158,8 +159,8 @@ Finding no_process_memory() {
   return {"platform.wsl_no_process_memory",
           Severity::kNote,
           tr("under WSL the driver does not say how much memory a process uses"),
-          "vram status shows the GPU's figures, and processes with '-' for their memory; what "
-          "programs post themselves is complete.",
+          tr("vram status shows the GPU's figures, and processes with '-' for their memory; what "
+             "programs post themselves is complete."),
           {tr("in the program"), {"vram.add_sink(vram.Board())"}}};
 }
 

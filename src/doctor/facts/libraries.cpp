@@ -61,7 +61,7 @@ LibraryAnswer query_cuda(const std::string& path) {
       library == nullptr ? nullptr : gpu::symbol<CUresult(unsigned)>(library, "cuInit");
   if (init == nullptr) {
     const char* const why = dlerror();
-    answer.load_error = why == nullptr ? "it has no cuInit" : why;
+    answer.load_error = why == nullptr ? tr("it has no cuInit") : why;
     return answer;
   }
   int number = 0;

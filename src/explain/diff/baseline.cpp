@@ -4,6 +4,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/toml.hpp"
+#include "explain/diff/diff.hpp"
 #include "explain/site/site.hpp"
 
 #include <fmt/format.h>
@@ -24,6 +25,7 @@ constexpr int kVersion = 1;
 constexpr size_t kMaxSitesBytes = size_t{96} << 10;  // of all devices
 constexpr size_t kMinSitesBytes = size_t{1} << 10;   // of each
 constexpr uint64_t kListedPart = 1000;               // sites from 1/1000 of the peak on
+constexpr uint64_t kMaxRuns = 1'000'000;             // their probabilities take as many steps
 
 // A checkout is in another folder on each machine.
 std::string_view without_folders(std::string_view path) {
@@ -105,18 +107,18 @@ class Reader {
                   name_, kVersion, version, name_);
     }
     VRAM_TRY_ASSIGN(const TomlValue* devices, find(document, "device"));
-    if (!devices->list) return wrong(*devices, "[[device]] tables");
+    if (!devices->list) return wrong(*devices, tr("[[device]] tables"));
     Side side{.name = name_, .devices = {}};
     std::set<std::tuple<std::optional<uint64_t>, bool, uint32_t>> known;
     for (const TomlValue& table : *devices->list) {
-      if (!table.table) return wrong(table, "a [[device]] table");
+      if (!table.table) return wrong(table, tr("a [[device]] table"));
       VRAM_TRY_ASSIGN(auto found, device(table));
       const DevicePeak& peak = found.peak;
       if (!known.insert({peak.rank, peak.is_host, peak.ordinal}).second)
-        return toml_error(name_, table.place, device_text(peak) + " is in the file twice");
+        return toml_error(name_, table.place, trf("{} is in the file twice", device_text(peak)));
       side.devices.push_back(std::move(found));
     }
-    if (side.devices.empty()) return wrong(*devices, "at least one [[device]]");
+    if (side.devices.empty()) return wrong(*devices, tr("at least one [[device]]"));
     return side;
   }
 
@@ -136,9 +138,8 @@ class Reader {
     VRAM_TRY_ASSIGN(const uint64_t ordinal, whole(table, "ordinal"));
     constexpr uint64_t kMaxOrdinal = std::numeric_limits<uint32_t>::max();
     if (ordinal > kMaxOrdinal) {
-      return toml_error(
-          name_, table.place,
-          fmt::format("expected ordinal to be at most {}, found {}", kMaxOrdinal, ordinal));
+      return toml_error(name_, table.place,
+                        trf("expected ordinal to be at most {}, found {}", kMaxOrdinal, ordinal));
     }
     peak.ordinal = static_cast<uint32_t>(ordinal);
     VRAM_TRY_ASSIGN(peak.requested_bytes, whole(table, "peak_requested_bytes"));
@@ -146,9 +147,30 @@ class Reader {
     VRAM_TRY_ASSIGN(peak.reserved_bytes, whole(table, "peak_reserved_bytes"));
     VRAM_TRY_ASSIGN(device.runs, whole(table, "runs"));
     VRAM_TRY_ASSIGN(device.runs_with_oom, whole(table, "runs_with_oom"));
+    VRAM_TRY(check_runs(table, device));
     VRAM_TRY_ASSIGN(peak.steps, whole(table, "steps"));
     if (has(table, "basis")) VRAM_TRY(read_sites(table, peak));
     return device;
+  }
+
+  Result<> check_runs(const TomlValue& table, const SideDevice& device) {
+    if (device.runs == 0 || device.runs > kMaxRuns) {
+      return toml_error(
+          name_, table.place,
+          fmt::format("expected runs to be 1 to {}, found {}", kMaxRuns, device.runs));
+    }
+    if (device.runs_with_oom > device.runs) {
+      return toml_error(name_, table.place,
+                        fmt::format("runs_with_oom = {} is more than runs = {}",
+                                    device.runs_with_oom, device.runs));
+    }
+    if (device.runs == 1 && device.mad_bytes > 0) {
+      return toml_error(name_, table.place,
+                        fmt::format("peak_mad_bytes = {}, but one run has no deviation; to allow a "
+                                    "higher peak, raise peak_requested_bytes",
+                                    device.mad_bytes));
+    }
+    return {};
   }
 
   Result<> read_sites(const TomlValue& table, DevicePeak& peak) {
@@ -157,7 +179,7 @@ class Reader {
       VRAM_TRY_ASSIGN(peak.listed_from_bytes, whole(table, "listed_from_bytes"));
     }
     VRAM_TRY_ASSIGN(const TomlValue* rows, find(table, "sites"));
-    if (!rows->list) return wrong(*rows, "a list of sites");
+    if (!rows->list) return wrong(*rows, tr("a list of sites"));
     std::vector<PeakSite>& sites = peak.sites[basis];
     constexpr uint64_t kMaxSum = uint64_t{1}
                                  << 60;  // above any peak; a sum cannot overflow to less
@@ -169,9 +191,9 @@ class Reader {
     }
     if (bytes > peak.requested_bytes) {
       return toml_error(name_, rows->place,
-                        fmt::format("the sites hold {} bytes, more than the device's "
-                                    "peak_requested_bytes = {}; to allow a higher peak, raise that",
-                                    bytes, peak.requested_bytes));
+                        trf("the sites hold {} bytes, more than the device's "
+                            "peak_requested_bytes = {}; to allow a higher peak, raise that",
+                            bytes, peak.requested_bytes));
     }
     if (bytes < peak.requested_bytes) {
       sites.push_back({.name = std::string(kOtherSites),
@@ -183,19 +205,20 @@ class Reader {
   }
 
   Result<PeakSite> site(const TomlValue& row) {
-    if (!row.table) return wrong(row, "a site such as { bytes = 512, count = 1, name = \"…\" }");
+    if (!row.table)
+      return wrong(row, tr("a site such as { bytes = 512, count = 1, name = \"…\" }"));
     VRAM_TRY(check_keys(row, {"bytes", "count", "name", "calls"}));
     PeakSite site;
     VRAM_TRY_ASSIGN(site.bytes, whole(row, "bytes"));
     VRAM_TRY_ASSIGN(site.count, whole(row, "count"));
     if (has(row, "name")) {
       VRAM_TRY_ASSIGN(const TomlValue* name, find(row, "name"));
-      if (!name->text) return wrong(*name, "a text");
+      if (!name->text) return wrong(*name, tr("a text"));
       site.name = *name->text;
       return site;
     }
     VRAM_TRY_ASSIGN(const TomlValue* calls, find(row, "calls"));
-    if (!calls->list || calls->list->empty()) return wrong(*calls, "a list of calls");
+    if (!calls->list || calls->list->empty()) return wrong(*calls, tr("a list of calls"));
     for (const TomlValue& call : *calls->list) {
       VRAM_TRY_ASSIGN(auto frame, frame_of(call));
       site.calls.push_back(std::move(frame));
@@ -206,8 +229,8 @@ class Reader {
 
   // "FILE:42 forward"
   Result<Frame> frame_of(const TomlValue& call) {
-    constexpr std::string_view kExpected = "a call such as \"src/model.py:42 forward\"";
-    if (!call.text) return wrong(call, kExpected);
+    constexpr std::string_view kExpected = tr_later("a call such as \"src/model.py:42 forward\"");
+    if (!call.text) return wrong(call, tr(kExpected));
     const std::string_view text = *call.text;
     for (size_t at = text.find(':'); at != std::string_view::npos; at = text.find(':', at + 1)) {
       const std::string_view rest = text.substr(at + 1);
@@ -218,7 +241,7 @@ class Reader {
       frame.function = rest.substr(std::min(used + 1, rest.size()));
       return frame;
     }
-    return wrong(call, kExpected);
+    return wrong(call, tr(kExpected));
   }
 
   static const TomlValue* member(const TomlValue& table, std::string_view key) {
@@ -231,7 +254,7 @@ class Reader {
 
   Result<const TomlValue*> find(const TomlValue& table, std::string_view key) {
     if (const TomlValue* found = member(table, key)) return found;
-    return toml_error(name_, table.place, fmt::format("'{}' is missing here", key));
+    return toml_error(name_, table.place, trf("'{}' is missing here", key));
   }
 
   Result<uint64_t> whole(const TomlValue& table, std::string_view key) {
@@ -240,7 +263,7 @@ class Reader {
     const double number = found->number.value_or(-1);
     if (number >= 0 && number <= kMaxWhole && std::floor(number) == number)
       return static_cast<uint64_t>(number);
-    return wrong(*found, "a whole number from 0 to 2^53");
+    return wrong(*found, tr("a whole number from 0 to 2^53"));
   }
 
   template <size_t kSize>
@@ -249,7 +272,7 @@ class Reader {
     VRAM_TRY_ASSIGN(const TomlValue* found, find(table, key));
     const auto at = std::ranges::find(words, found->text.value_or(""));
     if (at != words.end()) return static_cast<size_t>(at - words.begin());
-    return wrong(*found, fmt::format("\"{}\"", fmt::join(words, "\" or \"")));
+    return wrong(*found, fmt::format("\"{}\"", fmt::join(words, tr("\" or \""))));
   }
 
   Result<> check_keys(const TomlValue& table, const std::vector<std::string>& known) {
@@ -257,16 +280,16 @@ class Reader {
       if (std::ranges::find(known, value.key) != known.end()) continue;
       return toml_error(
           name_, value.key_place,
-          fmt::format("unknown key '{}'{}", printable(value.key), did_you_mean(value.key, known)));
+          trf("unknown key '{}'{}", printable(value.key), did_you_mean(value.key, known)));
     }
     return {};
   }
 
   tl::unexpected<Error> wrong(const TomlValue& value, std::string_view expected) {
-    return toml_error(
-        name_, value.place,
-        fmt::format("expected {}{}, found {}", value.key.empty() ? "" : value.key + " to be ",
-                    expected, value.found));
+    return toml_error(name_, value.place,
+                      value.key.empty() ? trf("expected {}, found {}", expected, value.found)
+                                        : trf("expected {} to be {}, found {}", value.key, expected,
+                                              value.found));
   }
 
   const std::string& name_;

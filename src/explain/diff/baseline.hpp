@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "explain/diff/diff.hpp"
+#include "explain/diff/side.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,13 +1,10 @@
 // Diff: compares the peaks of two sides, A and B, of a change to a program: for each device, what
 // grew, what is new, and whether that exceeds a limit. Pure functions of what find_peaks() found.
-//
-// A side is one recording or several: of other ranks, or runs of the same rank again. The peak of a
-// device is then that of its median run (the lower of an even number), an actual run, so that the
-// bytes of its sites add up; the other runs say how far peaks vary without a change.
 #pragma once
 
 #include "base/result.hpp"
 #include "explain/diff/peaks.hpp"
+#include "explain/diff/side.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -16,23 +13,6 @@
 #include <vector>
 
 namespace vram::explain {
-
-struct SideDevice {
-  DevicePeak peak;  // of the median run
-  uint64_t runs = 1;
-  uint64_t mad_bytes = 0;  // median absolute deviation of the runs' peaks
-  uint64_t runs_with_oom = 0;
-};
-
-struct Side {
-  std::string name;
-  std::vector<SideDevice> devices;  // by rank, GPUs before host memory, ordinal
-};
-
-// Recordings of which none has a rank are processes of one run if all of them overlap in time, or
-// of several runs if they overlap in groups of equal size; they are then ranks in the order of
-// their paths. Else they are runs.
-[[nodiscard]] Side make_side(std::string name, std::vector<RunPeaks> runs);
 
 struct SiteChange {
   std::optional<PeakSite> a;  // nothing: new in B

@@ -363,6 +363,12 @@ TEST_F(BaselineTest, EditsThatContradictAreRefused) {
   EXPECT_THAT(error_of(with("bytes = 4096", "bytes = 1e300")), HasSubstr("whole number"));
   EXPECT_THAT(error_of(text_ + text_.substr(text_.find("[[device]]"))), HasSubstr("twice"));
   EXPECT_THAT(error_of(with("ordinal = 0", "ordinal = 4294967296")), HasSubstr("at most"));
+  EXPECT_THAT(error_of(with("runs = 1", "runs = 0")), HasSubstr("1 to 1000000, found 0"));
+  EXPECT_THAT(error_of(with("runs = 1", "runs = 9007199254740992")), HasSubstr("1 to 1000000"));
+  EXPECT_THAT(error_of(with("runs_with_oom = 0", "runs_with_oom = 2")),
+              HasSubstr("runs_with_oom = 2 is more than runs = 1"));
+  EXPECT_THAT(error_of(with("peak_mad_bytes = 0", "peak_mad_bytes = 512")),
+              HasSubstr("one run has no deviation"));
   std::string rows;  // 2048 of 2^53 bytes are 2^64, which is 0 in 64 bits
   for (int i = 0; i < 2048; ++i) rows += "{ bytes = 9007199254740992, count = 1, name = \"x\" },\n";
   EXPECT_THAT(error_of(with("sites = [\n", "sites = [\n" + rows)), HasSubstr("more than"));

@@ -1,6 +1,6 @@
-// The sides of a comparison: recordings gathered by rank and device.
+#include "explain/diff/side.hpp"
+
 #include "base/statistics.hpp"
-#include "explain/diff/diff.hpp"
 
 #include <fmt/format.h>
 

@@ -3,6 +3,8 @@
 #include "base/bytes.hpp"
 #include "base/language.hpp"
 #include "base/statistics.hpp"
+#include "explain/findings/findings_leaks.hpp"
+#include "explain/findings/findings_waste.hpp"
 #include "explain/moment/breakdown.hpp"
 #include "explain/whatif/what_if.hpp"
 #include "replay/peers/torch_options.hpp"
@@ -72,8 +74,8 @@ std::string oom_advice(const trace::Trace& trace, const DeviceReport& report, co
   } else if (waste.stranded_bytes >= oom.requested_bytes && !replay::recorded_vram(trace) &&
              !replay::recorded_torch(trace).expandable_segments) {
     text =
-        "`export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` may make room of the holes; "
-        "it could not be replayed. ";
+        tr("`export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` may make room of the holes; "
+           "it could not be replayed. ");
   }
   return text + save_memory(report, oom);
 }

@@ -1,4 +1,4 @@
-// The findings about leaks: what growth/ found, with the rate, its evidence and what it comes to.
+#include "explain/findings/findings_leaks.hpp"
 
 #include "base/bytes.hpp"
 #include "base/language.hpp"

@@ -1,3 +1,4 @@
+#include "explain/findings/findings_waste.hpp"
 
 #include "base/bytes.hpp"
 #include "base/language.hpp"
@@ -34,8 +35,8 @@ std::string pinned_by(const std::vector<Pinner>& pinners) {
   for (const Pinner& p : pinners) {
     if (named == kNamedPinners) break;
     if (p.name == kNoStackName || p.name == kNoScopeName) continue;
-    text += trf("{}{} ({} keep {} from use)", named++ == 0 ? tr(" Held open by ") : ", ", p.name,
-                format_bytes(p.pinned_bytes), format_bytes(p.stranded_bytes));
+    text += trf("{}{} ({} keep {} from use)", named++ == 0 ? tr(" Held open by ") : tr(", "),
+                p.name, format_bytes(p.pinned_bytes), format_bytes(p.stranded_bytes));
   }
   return text.empty() ? text : text + ".";
 }
@@ -90,7 +91,7 @@ std::string fragmentation_advice(const DeviceReport& report, const Recorded& rec
                tr(kFewerHoles));
   }
   if (settings.expandable_segments) return tr(tr(kFewerHoles));
-  return fmt::format(
+  return trf(
       "{}`export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` may help: segments then grow in "
       "place. How much could not be replayed. {}",
       settings.has_max_split() ? tr("Remove max_split_size_mb, which keeps larger blocks whole. ")
@@ -220,9 +221,10 @@ void collection(const DeviceReport& report, const replay::TorchSettings& setting
        trf("garbage_collection_threshold is {}. Each segment returned is a cudaFree that "
            "waits for the GPU, and is mostly asked for again ({} device allocations).",
            settings.garbage_collection_threshold, format_count(report.device_allocs)),
-       "Raise garbage_collection_threshold (0.9 or more) or remove it. It has no effect on "
-       "expandable segments; if it was set against fragmentation, expandable_segments:True is the "
-       "better remedy."});
+       tr("Raise garbage_collection_threshold (0.9 or more) or remove it. It has no effect on "
+          "expandable segments; if it was set against fragmentation, expandable_segments:True is "
+          "the "
+          "better remedy.")});
 }
 
 }  // namespace

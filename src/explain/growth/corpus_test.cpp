@@ -1,7 +1,7 @@
 // The corpus: random jobs of the zoo, with a planted leak and without, with stacks and without.
-// The constants of growth were chosen on the jobs from kDefaultFirstSeed on. docs/report.md states
-// the figures of jobs that no constant was chosen on: those of VRAM_CORPUS_SEED=20001, 30001 and
-// 50001, whose counts --gtest_output=xml writes.
+// The constants of growth and steps were chosen on the 2,000 jobs from kDefaultFirstSeed on.
+// docs/report.md states the figures of jobs that no constant was chosen on: those of
+// VRAM_CORPUS_SEED=60001, 70001 and 80001, whose counts --gtest_output=xml writes.
 
 #include "explain/growth/growth.hpp"
 #include "explain/steps/steps.hpp"
@@ -97,7 +97,8 @@ std::string described(const Job& job, const std::vector<Growth>& leaks) {
   return text + "\n";
 }
 
-// Without marks the passes of a step may be taken for steps: the rate is then that of a pass.
+// Without marks the passes of a step may be taken for steps: the rate is then that of a pass. Steps
+// at the edges of the recording may be missing, which does not change the rate.
 Counts count(bool leaks, bool has_stacks, bool annotated, std::string* misses) {
   Counts counts;
   const uint32_t first = first_seed();
@@ -109,9 +110,10 @@ Counts count(bool leaks, bool has_stacks, bool annotated, std::string* misses) {
     if (leaks) job.leak_bytes = job.common_bytes;
     const Judged found = leaks_of(job);
     const auto is_planted = [&](const Growth& g) {
-      const double per_step = g.bytes_per_step * found.steps / job.steps;
-      const double share = per_step / static_cast<double>(job.leak_bytes);
-      return leaks && std::abs(share - 1) < 0.05 && (!has_stacks || g.site == "train.py:42 hook");
+      const double share = g.bytes_per_step / static_cast<double>(job.leak_bytes);
+      const double of_passes = share * std::max(1.0, found.steps / job.steps);
+      return leaks && std::min(std::abs(share - 1), std::abs(of_passes - 1)) < 0.05 &&
+             (!has_stacks || g.site == "train.py:42 hook");
     };
     const auto planted = static_cast<size_t>(std::ranges::count_if(found.leaks, is_planted));
     ++counts.jobs;
@@ -135,13 +137,13 @@ TEST_P(Corpus, LeaksAreFoundWithinTenSteps) {
   EXPECT_LE(counts.false_alarms, counts.jobs / 100) << misses;
 }
 
-// Models of six layers free too few blocks in the reverse order for a backward pass to be proven
-// (kMinNested), and evaluations in every third step make steps uneven. The share is 83 to 88 % on
-// all seeds that were tried; the limit is three standard deviations of a sample of 500 below.
-TEST_P(Corpus, LeaksAreFoundInMostJobsWithoutMarks) {
+// Most others have micro-batches of changing shapes, or evaluations after every third step. On the
+// seeds that docs/report.md states it is 98.0 to 98.6 % without stacks and 98.6 to 99.8 % with
+// them; the limits are three standard deviations of a sample of 500 below.
+TEST_P(Corpus, LeaksAreFoundInNearlyAllJobsWithoutMarks) {
   std::string misses;
   const Counts counts = count(true, GetParam(), false, &misses);
-  EXPECT_GE(counts.found, counts.jobs * 80 / 100) << misses;
+  EXPECT_GE(counts.found, counts.jobs * (GetParam() ? 975 : 965) / 1000) << misses;
 }
 
 TEST_P(Corpus, JobsWithoutALeakRaiseNoAlarm) {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numbers>
@@ -351,7 +352,14 @@ class GrowthFinder {
       growth.bytes_per_step_low = slope.low;
       growth.bytes_per_step_high = slope.high;
     }
-    if (kind == GrowthKind::kLeak) growth.rise_p_value = g.trend.p_value;
+    if (kind == GrowthKind::kLeak) {
+      growth.bytes_per_step = rate_of(window_, g);
+      growth.bytes_per_step_low =
+          std::min(growth.bytes_per_step_low, std::floor(growth.bytes_per_step));
+      growth.bytes_per_step_high =
+          std::max(growth.bytes_per_step_high, std::ceil(growth.bytes_per_step));
+      growth.rise_p_value = g.trend.p_value;
+    }
     const std::vector<uint32_t>& first = g.early_births.empty() ? g.births : g.early_births;
     if (!first.empty()) growth.since_step = first.front();
     growth.birth_steps = g.births.size() + (g.early_bytes > 0 ? 1 : 0);

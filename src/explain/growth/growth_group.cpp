@@ -86,13 +86,16 @@ double ratio_since_first(std::vector<uint32_t> births, uint32_t length) {
   return std::max(whole, lasting_log_ratio(births, length - first));
 }
 
-// Live bytes at the ends of steps [first, last).
+double bytes_of(const Holdover& b) { return static_cast<double>(b.bytes); }
+double one(const Holdover& /*b*/) { return 1; }
+
+// Live bytes, or blocks, at the ends of steps [first, last).
 std::vector<double> live_at_ends(const GrowthWindow& w, const GrowthGroup& g, uint32_t first,
-                                 uint32_t last) {
+                                 uint32_t last, double (*weight)(const Holdover&) = bytes_of) {
   std::vector<double> change(w.steps + 1, 0.0);
   for (const Holdover& b : g.blocks) {
-    change[b.birth] += static_cast<double>(b.bytes);
-    change[b.death] -= static_cast<double>(b.bytes);
+    change[b.birth] += weight(b);
+    change[b.death] -= weight(b);
   }
   std::vector<double> ends;
   double live = 0;
@@ -174,10 +177,25 @@ bool survives(const GrowthGroup& g) {
          static_cast<double>(g.alive_bytes) >= kMinSurvival * static_cast<double>(g.born_bytes);
 }
 
+namespace {
+
 // The last ends are left out: whether what was born there survives is unknown.
-Slope slope_of(const GrowthWindow& w, const GrowthGroup& g) {
+Slope slope_of(const GrowthWindow& w, const GrowthGroup& g, double (*weight)(const Holdover&)) {
   const uint32_t first = g.births.empty() ? w.warmup : g.births.front();
-  return sen_slope(live_at_ends(w, g, first, w.steps + 1 - g.outlived));
+  return sen_slope(live_at_ends(w, g, first, w.steps + 1 - g.outlived, weight));
+}
+
+}  // namespace
+
+Slope slope_of(const GrowthWindow& w, const GrowthGroup& g) { return slope_of(w, g, bytes_of); }
+
+double rate_of(const GrowthWindow& w, const GrowthGroup& g) {
+  const auto kept = std::ranges::count_if(g.blocks, [&](const Holdover& b) {
+    return is_steady_birth(b, w) && b.survives(g.outlived) && b.death == w.steps;
+  });
+  if (kept == 0) return 0;
+  return slope_of(w, g, one).median * static_cast<double>(g.alive_bytes) /
+         static_cast<double>(kept);
 }
 
 namespace {
@@ -212,6 +230,10 @@ Holdovers find_holdovers(const History& history, const std::vector<Step>& steps,
                          UserFrames* frames) {
   Holdovers found;
   SiteTable table(frames, &found.sites);
+  // Recordings without pools (of torch.profiler, RMM, XProf) state none for any block.
+  const bool has_pools = std::ranges::any_of(history.lifetimes, [](const Lifetime& l) {
+    return l.pool != 0 && l.pool != trace::kUnknownPool;
+  });
   std::vector<uint64_t> ends;
   ends.reserve(steps.size());
   for (const Step& step : steps) ends.push_back(step.first_event + step.event_count);
@@ -237,7 +259,7 @@ Holdovers find_holdovers(const History& history, const std::vector<Step>& steps,
                             .bytes = l.requested_bytes,
                             .from_begin = setup ? 0 : i - firsts.back(),
                             .from_setup = setup,
-                            .is_private = l.pool != 0});
+                            .is_private = l.pool == trace::kUnknownPool ? has_pools : l.pool != 0});
   }
   while (firsts.size() <= ends.size())
     firsts.push_back(static_cast<uint32_t>(history.lifetimes.size()));

@@ -31,7 +31,7 @@ struct Holdover {
   uint32_t from_begin = 0;
   uint32_t to_end = 0;
   bool from_setup = false;  // there before the first step began
-  bool is_private = false;  // of a CUDA graph's pool or a MemPool, or of an unknown pool
+  bool is_private = false;  // of a CUDA graph's pool or a MemPool, or perhaps of one
 
   [[nodiscard]] bool survives(uint32_t ends = kOutlivedEnds) const { return death - birth >= ends; }
 };
@@ -95,5 +95,9 @@ void drop_brief(GrowthGroup* g);
 // Bytes a step: Theil–Sen over the survivors' live bytes at the ends of the steady steps, from the
 // first birth on.
 [[nodiscard]] Slope slope_of(const GrowthWindow& w, const GrowthGroup& g);
+// Bytes a step of a leak: the Theil–Sen slope of the number of its blocks, times their mean size.
+// Blocks of changing sizes then count in full, as the median of slopes in bytes does not: of a few
+// steps it follows those that most have. 0 if no block of a steady step is alive at the end.
+[[nodiscard]] double rate_of(const GrowthWindow& w, const GrowthGroup& g);
 
 }  // namespace vram::explain

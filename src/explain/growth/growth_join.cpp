@@ -18,6 +18,12 @@ constexpr double kMaxRhythmShare = 0.7;
 constexpr double kMaxRhythmChance = 0.005;  // that other births follow the rhythm by chance
 constexpr double kMinAtPosition = 0.8;      // of a site's blocks
 constexpr double kMaxSharedBirths = 0.1;    // of two sites at one position
+// What precedes a block shows its place: so many blocks that lived for more than a few events.
+constexpr size_t kPreceding = 8;
+constexpr size_t kMinScaled = 2;  // of these, with the batch
+constexpr uint32_t kBriefEvents = 2;
+constexpr uint32_t kMaxLookedBack = 64;  // blocks
+constexpr size_t kMaxBatchSizes = 64;    // of a leak; each is compared with all blocks of others
 
 // The position of nearly all blocks, if they have one.
 std::optional<uint32_t> position_of(const GrowthGroup& g, uint32_t Holdover::* from) {
@@ -48,7 +54,9 @@ bool are_at_one_position(const GrowthGroup& a, const GrowthGroup& b) {
 
 std::vector<GrowthGroup> GrowthJoiner::joined(std::vector<GrowthGroup> leaks,
                                               std::vector<GrowthGroup>* others) {
-  return join_rhythms(join_births(join_positions(std::move(leaks))), others);
+  Groups all = join_rhythms(join_births(join_positions(std::move(leaks))), others);
+  claim_other_batches(&all, others);
+  return all;
 }
 
 void GrowthJoiner::add_to(GrowthGroup* into, GrowthGroup from) const {
@@ -149,6 +157,95 @@ std::vector<GrowthGroup> GrowthJoiner::join_rhythms(Groups leaks, Groups* others
     result.push_back(std::move(lead));
   }
   return result;
+}
+
+std::vector<uint64_t> GrowthJoiner::sizes_before(uint32_t lifetime) const {
+  const trace::StreamId stream = history_.lifetimes[lifetime].stream;
+  std::vector<uint64_t> sizes;
+  for (uint32_t back = 1; back <= std::min(lifetime, kMaxLookedBack); ++back) {
+    const Lifetime& l = history_.lifetimes[lifetime - back];
+    const uint32_t freed = std::min(l.free_requested_event, l.free_completed_event);
+    if (l.alloc_event == kBeforeRecording || sizes.size() == kPreceding) break;
+    if (l.stream == stream && freed - l.alloc_event > kBriefEvents)
+      sizes.push_back(l.requested_bytes);
+  }
+  return sizes;
+}
+
+namespace {
+
+// A block, and the sizes of what precedes it.
+struct Place {
+  uint64_t bytes = 0;
+  trace::StreamId stream = 0;
+  std::vector<uint64_t> before;
+
+  [[nodiscard]] bool is_other_batch(const Place& other) const {
+    if (bytes == other.bytes || stream != other.stream || before.size() != other.before.size())
+      return false;
+    size_t scaled = 0;
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (before[i] == other.before[i]) continue;
+      if (static_cast<double>(before[i]) * static_cast<double>(other.bytes) !=
+          static_cast<double>(other.before[i]) * static_cast<double>(bytes))
+        return false;
+      ++scaled;
+    }
+    return before.size() == kPreceding && scaled >= kMinScaled;
+  }
+};
+
+// Moves the blocks of `other` that `belongs` to the end of `leak`, unless more than a few were
+// freed.
+template <typename Belongs>
+bool claim(GrowthGroup* leak, GrowthGroup* other, uint32_t steps, Belongs&& belongs) {
+  const auto claimed =
+      std::ranges::stable_partition(other->blocks, [&](const Holdover& b) { return !belongs(b); });
+  const auto kept = static_cast<double>(
+      std::ranges::count_if(claimed, [&](const Holdover& b) { return b.death == steps; }));
+  if (kept < kMinSurvival * static_cast<double>(claimed.size()) || claimed.empty()) return false;
+  leak->blocks.insert(leak->blocks.end(), claimed.begin(), claimed.end());
+  other->blocks.erase(claimed.begin(), claimed.end());
+  return true;
+}
+
+}  // namespace
+
+void GrowthJoiner::claim_other_batches(Groups* leaks, Groups* others) const {
+  const auto place_of = [&](uint32_t lifetime) {
+    const Lifetime& l = history_.lifetimes[lifetime];
+    return Place{l.requested_bytes, l.stream, sizes_before(lifetime)};
+  };
+  std::ranges::stable_sort(*leaks, [](const GrowthGroup& a, const GrowthGroup& b) {
+    return a.births.size() > b.births.size();
+  });
+  for (GrowthGroup& leak : *leaks) {
+    if (leak.blocks.empty() || is_framed(leak)) continue;
+    std::map<uint64_t, uint32_t> latest;  // the latest block of each size
+    for (const Holdover& b : leak.blocks) {
+      if (!b.from_setup) latest[b.bytes] = b.lifetime;
+    }
+    if (latest.size() > kMaxBatchSizes) continue;
+    std::vector<Place> places;
+    places.reserve(latest.size());
+    for (const auto& [bytes, lifetime] : latest) places.push_back(place_of(lifetime));
+    const auto belongs = [&](const Holdover& b) {
+      if (b.from_setup || !b.survives()) return false;
+      const Place place = place_of(b.lifetime);
+      return std::ranges::any_of(places, [&](const Place& p) { return p.is_other_batch(place); });
+    };
+    for (Groups* from : {others, leaks}) {
+      for (GrowthGroup& other : *from) {
+        const bool leaks_as_often = from == leaks && other.births.size() >= leak.births.size();
+        if (leaks_as_often || other.blocks.empty() || is_framed(other)) continue;
+        if (!claim(&leak, &other, window_.steps, belongs)) continue;
+        count_births(window_, &leak);
+        count_births(window_, &other);
+      }
+    }
+  }
+  for (Groups* from : {leaks, others})
+    std::erase_if(*from, [](const GrowthGroup& g) { return g.blocks.empty(); });
 }
 
 // The innermost line of the user's that all stacks share from the outside in; 0 when there is none.

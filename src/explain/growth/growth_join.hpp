@@ -19,6 +19,9 @@ namespace vram::explain {
 //     them (a list of outputs with their graphs), not the layers that made them;
 //   - sites that keep the rhythm of a leak that does not leak in each step: its births, or the step
 //     before or after. A kept graph also keeps its input, which another line made.
+// Last, blocks without a stack move to a leak from what is none, and from a leak of fewer steps, if
+// the same allocations precede them, of the same size or in the same ratio to theirs: the same
+// place made them from another batch. A hook that keeps its output does so in evaluations, too.
 class GrowthJoiner {
  public:
   GrowthJoiner(const trace::Tables& tables, const History& history,
@@ -35,6 +38,8 @@ class GrowthJoiner {
   [[nodiscard]] Groups join_births(Groups leaks);
   [[nodiscard]] Groups join_positions(Groups leaks) const;
   [[nodiscard]] Groups join_rhythms(Groups leaks, Groups* others) const;
+  void claim_other_batches(Groups* leaks, Groups* others) const;
+  [[nodiscard]] std::vector<uint64_t> sizes_before(uint32_t lifetime) const;
   void join_frames(Groups* same, Groups* result);
   [[nodiscard]] bool keeps_rhythm(const GrowthGroup& lead, const GrowthGroup& g) const;
   [[nodiscard]] bool is_framed(const GrowthGroup& g) const {

@@ -1,3 +1,4 @@
+// size: one subject: jobs with a leak, and those without
 #include "explain/growth/growth.hpp"
 
 #include "explain/steps/steps.hpp"
@@ -238,6 +239,86 @@ TEST(Growth, ALeakOfChangingSizesIsFound) {
   EXPECT_NEAR(leaks[0].bytes_per_step, 6450, 200);
 }
 
+// A forward pass of `batch` samples whose hook keeps a mean; a kept graph keeps all of it.
+uint64_t forward_with_hook(testing::TraceBuilder* b, uint64_t batch, bool is_kept) {
+  std::vector<testing::TraceBuilder::Block> blocks;
+  uint64_t bytes = 0;
+  for (uint64_t layer = 0; layer < 6; ++layer) {
+    b->temporary(10'000'000 + batch * batch);  // a workspace
+    blocks.push_back(b->alloc(batch * 20'000 * (layer + 1)));
+    blocks.push_back(b->alloc(2048));  // does not depend on the batch
+    bytes += batch * 20'000 * (layer + 1) + 2048;
+  }
+  b->alloc(batch * 2048);  // the hook's
+  if (!is_kept) b->free_all(&blocks);
+  return bytes;
+}
+
+TEST(Growth, WhatAHookKeepsInEvaluationsBelongsToItsLeak) {
+  testing::TraceBuilder b;
+  std::mt19937 random(7);
+  uint64_t hook_bytes = 0;
+  uint64_t graph_bytes = 0;
+  constexpr uint32_t kSteps = 60;
+  for (uint32_t i = 0; i < kSteps; ++i) {
+    b.begin("step");
+    const uint64_t batch = random() % 2 == 0 ? 48 : 64;
+    forward_with_hook(&b, batch, false);
+    hook_bytes += batch * 2048;
+    if (i % 3 == 0) {
+      graph_bytes += forward_with_hook(&b, 8, true);
+      hook_bytes += uint64_t{8} * 2048;
+    }
+    b.end("step");
+  }
+  const std::vector<Growth> leaks = leaks_of(b.build());
+  ASSERT_EQ(leaks.size(), 2U);
+  const double graph = static_cast<double>(graph_bytes) / kSteps;
+  const double hook = static_cast<double>(hook_bytes) / kSteps;
+  EXPECT_NEAR(leaks[0].bytes_per_step, graph, 0.03 * graph);
+  EXPECT_NEAR(leaks[1].bytes_per_step, hook, 0.02 * hook);
+}
+
+// Of two batch sizes one is too rare for a verdict of its own.
+TEST(Growth, ARareBatchSizeBelongsToTheLeakOfItsPlace) {
+  testing::TraceBuilder b;
+  uint64_t bytes = 0;
+  constexpr uint32_t kSteps = 30;
+  for (uint32_t i = 0; i < kSteps; ++i) {
+    b.begin("step");
+    const uint64_t batch = i == 5 || i == 9 || i == 10 || i == 20 ? 48 : 64;
+    forward_with_hook(&b, batch, false);
+    bytes += batch * 2048;
+    b.end("step");
+  }
+  const std::vector<Growth> leaks = leaks_of(b.build());
+  ASSERT_EQ(leaks.size(), 1U);
+  const double rate = static_cast<double>(bytes) / kSteps;
+  EXPECT_NEAR(leaks[0].bytes_per_step, rate, 0.02 * rate);
+}
+
+// Seven of eight blocks are small: the median of slopes follows those.
+TEST(Growth, RareLargeBlocksOfALeakCountInFull) {
+  testing::TraceBuilder b;
+  std::mt19937 random(11);
+  uint64_t bytes = 0;
+  constexpr uint32_t kSteps = 48;
+  for (uint32_t i = 0; i < kSteps; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    const uint64_t size = random() % 8 == 0 ? 65'536 : 4'096;
+    bytes += size;
+    b.alloc(size, b.stack({{"/home/me/train.py", 42, "hook"}}));
+    b.end("step");
+  }
+  const std::vector<Growth> leaks = leaks_of(b.build());
+  ASSERT_EQ(leaks.size(), 1U);
+  const double rate = static_cast<double>(bytes) / kSteps;
+  EXPECT_NEAR(leaks[0].bytes_per_step, rate, 0.08 * rate);
+  EXPECT_LE(leaks[0].bytes_per_step_low, leaks[0].bytes_per_step);
+  EXPECT_GE(leaks[0].bytes_per_step_high, leaks[0].bytes_per_step);
+}
+
 TEST(Growth, BlocksOfEverNewStreamsAreNoLeakOfOneSite) {
   testing::TraceBuilder b;
   for (uint32_t i = 0; i < 12; ++i) {
@@ -256,6 +337,14 @@ TEST(Growth, WhatGraphsCaptureIsNoLeak) {
     if (l.requested_bytes == 5000) l.pool = 1;
   }
   EXPECT_TRUE(leaks_of(made).empty());
+}
+
+TEST(Growth, RecordingsWithoutPoolsHaveLeaks) {
+  Made made = record({.steps = 20, .annotated = true, .leak_bytes = 5000});
+  for (Lifetime& l : made.history.lifetimes) l.pool = trace::kUnknownPool;
+  EXPECT_EQ(leaks_of(made).size(), 1U);
+  made.history.lifetimes[0].pool = 1;
+  EXPECT_TRUE(leaks_of(made).empty()) << "blocks of an unknown pool may be of a private one";
 }
 
 TEST(Growth, NeedsSteps) {

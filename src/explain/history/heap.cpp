@@ -302,10 +302,7 @@ AllocatorRules rules_of(const trace::Trace& trace, trace::DeviceKind kind) {
   AllocatorRules rules =
       is_host ? AllocatorRules({}, true) : AllocatorRules(replay::recorded_torch(trace));
   if (!is_host) rules.set_contexts_of_vram(contexts_of_vram(trace.tables));
-  const bool is_unknown = std::ranges::any_of(trace.settings, [](const trace::Setting& setting) {
-    return setting.key == trace::kAllocatorSetting && setting.value == trace::kUnknownAllocator;
-  });
-  if (is_unknown) rules.set_never_rounds();
+  if (trace::has_unknown_allocator(trace)) rules.set_never_rounds();
   return rules;
 }
 

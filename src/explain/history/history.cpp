@@ -55,8 +55,8 @@ class Replay {
   void place(const InitialBlock& block) {
     const auto id = static_cast<uint32_t>(history_.lifetimes.size());
     if (!heap_.place(block.address, block.requested_bytes, block.block_bytes, id)) {
-      first_trouble_ = fmt::format("block {:#x} ({} bytes, from before the recording) has no room",
-                                   block.address, block.requested_bytes);
+      first_trouble_ = trf("block {:#x} ({} bytes, from before the recording) has no room",
+                           block.address, block.requested_bytes);
       return;
     }
     const uint32_t placed = heap_.find(block.address);
@@ -175,9 +175,8 @@ class Replay {
 
   void note_trouble(uint32_t i) {
     if (!first_trouble_.empty()) return;
-    first_trouble_ =
-        fmt::format("event {} ({} of {} bytes at {:#x})", i, trace::to_string(events_[i].kind),
-                    events_[i].size_bytes, events_[i].address);
+    first_trouble_ = trf("event {} ({} of {} bytes at {:#x})", i, trace::to_string(events_[i].kind),
+                         events_[i].size_bytes, events_[i].address);
   }
 
   void write_final_sizes() {

@@ -194,7 +194,7 @@ std::string Grouping::name(uint32_t lifetime) {
     case Dimension::kCategory:
       return std::string(to_string(static_cast<Category>(id)));
     case Dimension::kOperator:
-      return id == 0 ? "outside all operators"
+      return id == 0 ? tr_later("outside all operators")
                      : limit_bytes(tables.strings[static_cast<trace::StringId>(id)],
                                    trace::kMaxNameBytes);
   }

@@ -50,14 +50,14 @@ std::optional<Finding> find_pinned_host(const trace::Trace& trace,
   return Finding{
       .kind = FindingKind::kPinnedHost,
       .bytes = unused,
-      .title = fmt::format("Pinned host memory piles up: {} of {} are not in use",
-                           format_bytes(unused), format_bytes(last)),
-      .detail = fmt::format("In the second half of the recording at most {} were in use at a step, "
-                            "and the cache still grew, from {} to {}.",
-                            format_bytes(needed), format_bytes(middle), format_bytes(last)),
+      .title = trf("Pinned host memory piles up: {} of {} are not in use", format_bytes(unused),
+                   format_bytes(last)),
+      .detail = trf("In the second half of the recording at most {} were in use at a step, "
+                    "and the cache still grew, from {} to {}.",
+                    format_bytes(needed), format_bytes(middle), format_bytes(last)),
       .advice =
-          "Reuse pinned buffers of fixed sizes: PyTorch rounds each up to a power of two and "
-          "never returns it. torch._C._host_emptyCache() returns what is free."};
+          tr("Reuse pinned buffers of fixed sizes: PyTorch rounds each up to a power of two and "
+             "never returns it. torch._C._host_emptyCache() returns what is free.")};
 }
 
 }  // namespace vram::explain

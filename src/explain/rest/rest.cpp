@@ -157,9 +157,9 @@ struct Others {
 
 Others others_at(const Sample& sample) {
   if (const auto listed = sample.find(figures::kOthers))
-    return {listed, "the driver's list of processes"};
+    return {listed, tr("the driver's list of processes")};
   if (const auto before = sample.find(figures::kUsedBefore))
-    return {before, "used before this process had a context"};
+    return {before, tr("used before this process had a context")};
   return {};
 }
 
@@ -201,7 +201,7 @@ void add_named(const Sample& sample, std::string_view prefix, RestKind kind, std
     table.add(kind, std::string(all[i].first.substr(0, trace::kMaxNameBytes)), all[i].second,
               basis);
   }
-  if (others > 0) table.add(kind, "others", others, basis);
+  if (others > 0) table.add(kind, tr("others"), others, basis);
 }
 
 // The first sample has the context, and what was loaded until then.
@@ -210,13 +210,14 @@ void add_context(const Sample& first, const Sample& chosen, Table& table) {
   const uint64_t known = first.reading.reserved_bytes + first.sum_of(figures::kLibrary) +
                          first.sum_of(figures::kGrowth) + first.sum_of(figures::kNccl) +
                          first.counted_by_driver() + first.other_mallocs();
-  if (!own || *own < known) return table.lacks("the CUDA context");
+  if (!own || *own < known) return table.lacks(tr("the CUDA context"));
   if (chosen.find(figures::kUsedBefore)) {
-    table.add(RestKind::kContext, "CUDA context", *own - known,
-              "the first sample after the process began to use the device");
+    table.add(RestKind::kContext, tr("CUDA context"), *own - known,
+              tr("the first sample after the process began to use the device"));
   } else {
-    table.add(RestKind::kContext, "CUDA context, modules and libraries from before the recording",
-              *own - known, "the first sample of the recording");
+    table.add(RestKind::kContext,
+              tr("CUDA context, modules and libraries from before the recording"), *own - known,
+              tr("the first sample of the recording"));
   }
 }
 
@@ -224,7 +225,7 @@ void add_counted(const Sample& sample, std::string_view figure, RestKind kind,
                  std::string_view name, std::string_view missing, Table& table) {
   const auto bytes = sample.find(figure);
   if (!bytes) return table.lacks(missing);
-  if (*bytes > 0) table.add(kind, std::string(name), *bytes, "the driver's own count");
+  if (*bytes > 0) table.add(kind, std::string(name), *bytes, tr("the driver's own count"));
 }
 
 // What this process holds outside of the allocator.
@@ -232,27 +233,27 @@ void add_outside(const Sample& first, const Sample& chosen, uint64_t own, Table&
   const int64_t before = table.sum();
   add_context(first, chosen, table);
   const bool are_calls_observed = chosen.find(figures::kCallsObserved).value_or(0) != 0;
-  add_named(chosen, figures::kLibrary, RestKind::kLibrary, "its calls of the driver", table);
+  add_named(chosen, figures::kLibrary, RestKind::kLibrary, tr("its calls of the driver"), table);
   if (const uint64_t bytes = chosen.other_mallocs(); bytes > 0)
-    table.add(RestKind::kLibrary, "cudaMalloc of others than the allocator", bytes,
-              "calls of the shared runtime");
+    table.add(RestKind::kLibrary, tr("cudaMalloc of others than the allocator"), bytes,
+              tr("calls of the shared runtime"));
   if (!are_calls_observed) {
-    add_named(chosen, figures::kNccl, RestKind::kLibrary, "NCCL's own count", table);
-    add_named(chosen, figures::kGrowth, RestKind::kGrowth, "measured before and after", table);
-    table.lacks("what each library allocates (recorded by `vram run --record`)");
+    add_named(chosen, figures::kNccl, RestKind::kLibrary, tr("NCCL's own count"), table);
+    add_named(chosen, figures::kGrowth, RestKind::kGrowth, tr("measured before and after"), table);
+    table.lacks(tr("what each library allocates (recorded by `vram run --record`)"));
   }
-  add_counted(chosen, figures::kGraphs, RestKind::kGraphs, "memory nodes of CUDA graphs",
-              "memory nodes of CUDA graphs", table);
-  add_counted(chosen, figures::kDefaultPool, RestKind::kPool, "cudaMallocAsync's pool",
-              "cudaMallocAsync's pool", table);
+  add_counted(chosen, figures::kGraphs, RestKind::kGraphs, tr("memory nodes of CUDA graphs"),
+              tr("memory nodes of CUDA graphs"), table);
+  add_counted(chosen, figures::kDefaultPool, RestKind::kPool, tr("cudaMallocAsync's pool"),
+              tr("cudaMallocAsync's pool"), table);
   const int64_t left = wrapping_plus(difference(own, chosen.reading.reserved_bytes),
                                      wrapping_plus(before, -table.sum()));
   if (are_calls_observed && left > 0) {
-    table.add(RestKind::kModules, "modules, kernel stacks and other memory of the driver",
+    table.add(RestKind::kModules, tr("modules, kernel stacks and other memory of the driver"),
               static_cast<uint64_t>(left),
-              "the process's memory that no call of the driver allocated");
+              tr("the process's memory that no call of the driver allocated"));
   } else if (!are_calls_observed) {
-    table.lacks("modules and kernel stacks");
+    table.lacks(tr("modules and kernel stacks"));
   }
 }
 
@@ -272,19 +273,19 @@ std::optional<Rest> find_rest(const trace::Trace& trace, const trace::DeviceTrac
   const uint64_t driver = sample.find(figures::kDriver).value_or(0);
   rest.used_bytes = sample.reading.used_bytes + driver;
   Table table(rest);
-  table.add(RestKind::kAllocator, "allocator", sample.reading.reserved_bytes,
-            "the recorded events");
-  if (driver > 0) table.add(RestKind::kDriver, "driver and firmware", driver, "the driver");
+  table.add(RestKind::kAllocator, tr("allocator"), sample.reading.reserved_bytes,
+            tr("the recorded events"));
+  if (driver > 0) table.add(RestKind::kDriver, tr("driver and firmware"), driver, tr("the driver"));
   const auto [others, basis] = others_at(sample);
   if (others) {
-    table.add(RestKind::kOthers, "other processes", *others, basis);
+    table.add(RestKind::kOthers, tr("other processes"), *others, basis);
   } else {
-    table.lacks("other processes");
+    table.lacks(tr("other processes"));
   }
   if (const auto own = own_bytes(sample)) {
     add_outside(first, sample, *own, table);
   } else {
-    table.lacks("this process's share of the rest");
+    table.lacks(tr("this process's share of the rest"));
   }
   rest.unnamed_bytes =
       wrapping_plus(static_cast<int64_t>(rest.used_bytes), wrapping_plus(0, -table.sum()));

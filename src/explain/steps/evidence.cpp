@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <ranges>
+#include <utility>
 #include <vector>
 
 namespace vram::explain {
@@ -34,33 +35,39 @@ class NestedLives {
   std::vector<uint32_t> latest_;  // birth that a row of each length can end with; falls
 };
 
-// The heights to which live bytes rise between falls to next to nothing.
-class PeakHeights {
+// Live bytes rise and fall to next to nothing.
+struct Pass {
+  uint64_t height = 0;
+  uint64_t turn = 0;  // the event at which it was highest
+  NestedLives lives;
+};
+
+class Passes {
  public:
-  void set_live(uint64_t bytes) {
-    height_ = std::max(height_, bytes);
-    if (static_cast<double>(bytes) > kGone * static_cast<double>(height_)) return;
-    heights_.push_back(height_);
-    height_ = bytes;
+  void set_live(uint64_t bytes, uint64_t event) {
+    if (bytes > pass_.height) {
+      pass_.height = bytes;
+      pass_.turn = event;
+    }
+    if (static_cast<double>(bytes) > kGone * static_cast<double>(pass_.height)) return;
+    all_.push_back(std::exchange(pass_, {bytes, event, {}}));
   }
-  // Of at least kPassShare of the highest.
-  [[nodiscard]] size_t count_high() const {
-    std::vector<uint64_t> all = heights_;
-    all.push_back(height_);
-    const double least = kPassShare * static_cast<double>(std::ranges::max(all));
-    return static_cast<size_t>(std::ranges::count_if(
-        all, [&](uint64_t height) { return static_cast<double>(height) >= least; }));
+  void died(uint32_t birth) { pass_.lives.died(birth); }
+  [[nodiscard]] std::vector<Pass> all() && {
+    all_.push_back(std::move(pass_));
+    return std::move(all_);
   }
 
  private:
-  std::vector<uint64_t> heights_;
-  uint64_t height_ = 0;  // of the pile that has not gone yet
+  std::vector<Pass> all_;
+  Pass pass_;  // that has not gone yet
 };
 
 // What happened to blocks in one range. Peak and births are those of its own blocks.
 struct RangeFacts {
   size_t depth = 0;  // of nested lives
   size_t passes = 0;
+  std::vector<uint64_t> turns;  // of the passes that train: where they were highest
   uint64_t born_bytes = 0;
   uint64_t died_bytes = 0;    // of its own blocks, inside
   uint64_t handed_bytes = 0;  // ... in the next range
@@ -75,13 +82,24 @@ double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// A pass is high; one that trains is deep, whatever its batch.
+void count_passes(const std::vector<Pass>& all, RangeFacts* facts) {
+  const uint64_t highest = std::ranges::max(all, {}, &Pass::height).height;
+  const size_t deep = std::max(kMinNestedAlone, (facts->depth + 1) / 2);
+  for (const Pass& pass : all) {
+    const bool trains = pass.lives.depth() >= deep;
+    if (trains) facts->turns.push_back(pass.turn);
+    if (trains || share(pass.height, highest) >= kPassShare) ++facts->passes;
+  }
+}
+
 std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRange> ranges) {
   std::vector<RangeFacts> facts(ranges.size());
   for (size_t i = 0; i < ranges.size(); ++i) {
     const EventRange range = ranges[i];
     uint64_t live = 0;
     NestedLives lives;
-    PeakHeights piles;
+    Passes passes;
     for (uint64_t e = range.first; e < range.end; ++e) {
       const uint32_t index = history.lifetime_of_event[e];
       if (index == kNoLifetime) continue;
@@ -90,15 +108,16 @@ std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRa
       if (l.alloc_event == e) {
         facts[i].born_bytes += l.requested_bytes;
         live += l.requested_bytes;
-        piles.set_live(live);
+        passes.set_live(live, e);
         facts[i].peak_bytes = std::max(facts[i].peak_bytes, live);
       }
       if (std::min(l.free_requested_event, l.free_completed_event) != e) continue;
       if (!before && l.alloc_event >= range.first) {
         facts[i].died_bytes += l.requested_bytes;
         live -= l.requested_bytes;
-        piles.set_live(live);
         lives.died(l.alloc_event);
+        passes.died(l.alloc_event);
+        passes.set_live(live, e);
       } else if (!before && i > 0 && l.alloc_event >= ranges[i - 1].first) {
         facts[i - 1].handed_bytes += l.alloc_event < ranges[i - 1].end ? l.requested_bytes : 0;
       } else {
@@ -108,7 +127,7 @@ std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRa
       }
     }
     facts[i].depth = lives.depth();
-    facts[i].passes = piles.count_high();
+    count_passes(std::move(passes).all(), &facts[i]);
   }
   return facts;
 }
@@ -128,11 +147,23 @@ bool lie_in_a_backward_pass(std::span<const RangeFacts> facts) {
          static_cast<double>(descending) >= kMinDescending * static_cast<double>(pairs);
 }
 
-// The largest number of ranges with equally many passes.
-size_t most_alike(std::span<const RangeFacts> facts) {
+// The number of passes that most ranges have, and how many ranges.
+struct Usual {
+  size_t passes = 0;
+  size_t ranges = 0;
+};
+
+Usual usual_passes(std::span<const RangeFacts> facts, bool trains) {
   std::map<size_t, size_t> ranges_with;
-  for (const RangeFacts& f : facts) ++ranges_with[f.passes];
-  return std::ranges::max(ranges_with | std::views::values);
+  for (const RangeFacts& f : facts) ++ranges_with[trains ? f.turns.size() : f.passes];
+  const auto most =
+      std::ranges::max_element(ranges_with, {}, [](const auto& entry) { return entry.second; });
+  return {most->first, most->second};
+}
+
+bool is_backward(const RangeFacts& f) {
+  return f.depth >= kMinNested || (f.depth >= kMinNestedAlone &&
+                                   share(f.handed_bytes, f.peak_bytes) <= kMaxHandedByTraining);
 }
 
 }  // namespace
@@ -145,15 +176,25 @@ StepEvidence find_evidence(const History& history, std::span<const EventRange> r
   const std::span<const RangeFacts> judged = std::span(facts).first(facts.size() - 1);
   size_t trains = 0;
   size_t alone = 0;
+  size_t others = 0;
   for (const RangeFacts& f : judged) {
+    others += f.passes > f.turns.size() ? 1 : 0;
     if (share(f.kept_bytes(), f.peak_bytes) > kMaxKept) continue;
-    trains += f.depth >= kMinNested ? 1 : 0;
+    trains += is_backward(f) ? 1 : 0;
     alone += share(f.handed_bytes, f.peak_bytes) <= kMaxHanded ? 1 : 0;
   }
   const auto most = [&](size_t count) {
     return static_cast<double>(count) >= kMaxRangeShare * static_cast<double>(judged.size());
   };
-  return {most(trains), most(alone), most(most_alike(judged))};
+  StepEvidence evidence;
+  evidence.trains = most(trains);
+  evidence.stands_alone = most(alone);
+  const Usual usual = usual_passes(judged, evidence.trains);
+  evidence.is_even = most(usual.ranges);
+  evidence.has_evaluations = evidence.trains && usual.passes > 1 && most(others);
+  for (const RangeFacts& f : facts)
+    evidence.turns.insert(evidence.turns.end(), f.turns.begin(), f.turns.end());
+  return evidence;
 }
 
 }  // namespace vram::explain

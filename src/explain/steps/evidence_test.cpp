@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vram::explain {
@@ -221,8 +223,24 @@ void train(TraceBuilder& b, size_t activations, bool backwards) {
 TEST(FindEvidence, OfTrainingIsTheOrderOfFrees) {
   EXPECT_TRUE(evidence_of(4, [](auto& b) { train(b, kMinNested, true); }).trains);
   EXPECT_FALSE(evidence_of(4, [](auto& b) { train(b, 2 * kMinNested, false); }).trains);
-  EXPECT_FALSE(evidence_of(4, [](auto& b) { train(b, kMinNested - 1, true); }).trains);
+  EXPECT_TRUE(evidence_of(4, [](auto& b) { train(b, kMinNestedAlone, true); }).trains);
+  EXPECT_FALSE(evidence_of(4, [](auto& b) { train(b, kMinNestedAlone - 1, true); }).trains);
   EXPECT_FALSE(evidence_of(1, [](auto& b) { train(b, kMinNested, true); }).trains);
+}
+
+// As a layer does that hands its output on.
+TEST(FindEvidence, OfFewNestedLivesIsEnoughOnlyIfLittleIsHandedOn) {
+  const auto handing = [](uint64_t bytes, size_t nested) {
+    return [bytes, nested, handed = std::optional<TraceBuilder::Block>()](TraceBuilder& b) mutable {
+      const auto old = std::exchange(handed, b.alloc(bytes));
+      train(b, nested, true);
+      if (old) b.free(*old);
+    };
+  };
+  EXPECT_TRUE(evidence_of(8, handing(kMb / 4, kMinNestedAlone)).trains);
+  EXPECT_FALSE(evidence_of(8, handing(kMb, kMinNestedAlone)).trains);
+  EXPECT_FALSE(evidence_of(8, handing(kMb, kMinNested - 1)).trains);
+  EXPECT_TRUE(evidence_of(8, handing(kMb, kMinNested)).trains);
 }
 
 TEST(FindEvidence, OfTrainingMayKeepLessThanHalf) {
@@ -250,6 +268,23 @@ TEST(FindEvidence, OfEvenRangesIsThatMostHaveAsManyPasses) {
     for (int k = 0; k <= more; ++k) train(b, kMinNested, true);
   };
   EXPECT_TRUE(evidence_of(24, with_evaluation).is_even);
+  // Evaluations free in another order.
+  const auto every_third = [i = 0](TraceBuilder& b) mutable {
+    train(b, kMinNested, true);
+    if (++i % 3 == 0) train(b, kMinNested, false);
+  };
+  const StepEvidence single = evidence_of(12, every_third);
+  EXPECT_TRUE(single.is_even);
+  EXPECT_FALSE(single.has_evaluations);
+  EXPECT_EQ(single.turns.size(), 12U);
+  const auto thirds = [](TraceBuilder& b) {
+    for (int k = 0; k < 3; ++k) train(b, kMinNested, true);
+    train(b, kMinNested, false);
+  };
+  const StepEvidence triple = evidence_of(4, thirds);
+  EXPECT_TRUE(triple.is_even);
+  EXPECT_TRUE(triple.has_evaluations);
+  EXPECT_EQ(triple.turns.size(), 12U);
   // Small ones outside the pass, and what is kept.
   EXPECT_TRUE(evidence_of(8, [i = 0](TraceBuilder& b) mutable {
                 for (int k = 0; k < i % 3; ++k) b.temporary(kMb);

@@ -4,6 +4,7 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "explain/moment/curve.hpp"
+#include "explain/steps/boundaries.hpp"
 #include "explain/steps/evidence.hpp"
 #include "explain/steps/repetition.hpp"
 #include "explain/steps/step_marks.hpp"
@@ -22,19 +23,10 @@ namespace vram::explain {
 namespace {
 
 constexpr uint64_t kLongLivedShare = 3;  // of the recording: such a block belongs to no step
-constexpr double kSetupFactor = 1.3;     // a first part so much longer than a step has the set-up
-constexpr double kUnfinishedSwing =
-    0.25;  // a last part that ends this share of the swing above the others is cut off
-constexpr uint64_t kFewEvents = 16;
-constexpr size_t kJudged = 8;  // repetitions, best first, that are asked for evidence
+constexpr size_t kJudged = 8;            // repetitions, best first, that are asked for evidence
 constexpr uint32_t kInnerRepeats = 4;
 constexpr double kGradientSwing =
     0.05;  // share of a step's swing by which live bytes drop when gradients are freed
-// Live bytes up to this share of a window's swing above its lowest count as lowest. A mark is
-// always at the same place of the program, so that a boundary near it matters more than the exact
-// minimum; a repeated sequence may be anywhere in the step.
-constexpr double kLowAfterMark = 0.15;
-constexpr double kLowAfterSequence = 0.02;
 constexpr double kMovedShare = 0.01;  // of the peak: less is no movement
 
 using Range = EventRange;
@@ -46,107 +38,6 @@ struct Input {
   const History& history;
   std::span<const trace::Event> events;
 };
-
-struct Low {
-  uint64_t boundary = 0;  // the first event before which live bytes were about lowest
-  uint64_t live_bytes = std::numeric_limits<uint64_t>::max();
-  uint64_t highest_bytes = 0;
-};
-
-// Calls `visit` with each window, the number of the next event and the live bytes before it, from
-// the window's first event to its end. Windows ascend and do not overlap.
-template <typename Visit>
-void walk_windows(const Input& in, const std::vector<Range>& windows, Visit&& visit) {
-  TotalsWalker walk(in.events, in.history);
-  size_t w = 0;
-  for (uint64_t e = 0; e < in.events.size() && w < windows.size(); ++e) {
-    while (w < windows.size() && e >= windows[w].end) ++w;
-    const bool inside = w < windows.size() && e >= windows[w].first;
-    if (inside && e == windows[w].first) visit(w, e, walk.totals().requested_bytes);
-    walk.step();
-    if (inside) visit(w, e + 1, walk.totals().requested_bytes);
-  }
-}
-
-// Of each window the first of the points at which live bytes were lowest, or this share of their
-// swing above that: batches of different size must not move the boundary from step to step.
-std::vector<Low> lowest_in(const Input& in, const std::vector<Range>& windows, double same_level) {
-  std::vector<Low> lows(windows.size());
-  walk_windows(in, windows, [&](size_t w, uint64_t, uint64_t live) {
-    lows[w].live_bytes = std::min(lows[w].live_bytes, live);
-    lows[w].highest_bytes = std::max(lows[w].highest_bytes, live);
-  });
-  walk_windows(in, windows, [&](size_t w, uint64_t e, uint64_t live) {
-    const auto swing = static_cast<double>(lows[w].highest_bytes - lows[w].live_bytes);
-    const auto above = static_cast<double>(live - lows[w].live_bytes);
-    if (lows[w].boundary == 0 && above <= same_level * swing) lows[w].boundary = e;
-  });
-  for (size_t i = 0; i < lows.size(); ++i) {
-    if (lows[i].boundary == 0) lows[i].boundary = windows[i].end;  // an empty window
-  }
-  return lows;
-}
-
-// Without a whole step before it, the first part would count the program's set-up as its first
-// step.
-void leave_out_setup(std::vector<Range>* ranges) {
-  if (ranges->size() < 3) return;
-  std::vector<uint64_t> lengths;
-  for (size_t i = 1; i < ranges->size(); ++i)
-    lengths.push_back((*ranges)[i].end - (*ranges)[i].first);
-  const uint64_t typical = median_of(std::move(lengths));
-  Range& first = ranges->front();
-  if (static_cast<double>(first.end - first.first) > kSetupFactor * static_cast<double>(typical)) {
-    first.first = first.end - typical;
-  }
-}
-
-// How many events are between a mark and the end of its step, where another mark follows.
-uint64_t typical_rest(const std::vector<Range>& marks, const std::vector<Low>& lows) {
-  std::vector<uint64_t> rests;
-  rests.reserve(lows.size());
-  for (size_t i = 0; i < lows.size(); ++i) rests.push_back(lows[i].boundary - marks[i].end);
-  return median_of(std::move(rests));
-}
-
-// Was the recording cut before the last mark's step was over?
-bool is_unfinished(const std::vector<Low>& lows, uint64_t events_left, uint64_t rest) {
-  if (lows.size() < 3) return false;
-  if ((events_left + kFewEvents) * 2 < rest) return true;
-  std::vector<uint64_t> levels;
-  for (size_t i = 0; i + 1 < lows.size(); ++i) levels.push_back(lows[i].live_bytes);
-  const auto [low, high] = std::minmax_element(levels.begin(), levels.end());
-  const uint64_t room =
-      (*high - *low) + static_cast<uint64_t>(kUnfinishedSwing * static_cast<double>(*high));
-  return lows.back().live_bytes != std::numeric_limits<uint64_t>::max() &&
-         lows.back().live_bytes > *high + room;
-}
-
-// Steps around marks: from one low-water mark of live bytes to the next. After the last mark the
-// search goes no further than after the others: when training is over the program frees everything,
-// which is no part of a step.
-std::vector<Range> ranges_around(const Input& in, const std::vector<Range>& marks,
-                                 bool are_sequences) {
-  std::vector<Range> windows;
-  for (size_t i = 0; i + 1 < marks.size(); ++i) {
-    windows.push_back({marks[i].end, std::max(marks[i + 1].first, marks[i].end)});
-  }
-  const double same_level = are_sequences ? kLowAfterSequence : kLowAfterMark;
-  std::vector<Low> lows = lowest_in(in, windows, same_level);
-  const uint64_t rest = typical_rest(marks, lows);
-  const uint64_t left = in.events.size() - marks.back().end;
-  const uint64_t end = marks.back().end + std::min(left, rest);
-  lows.push_back(lowest_in(in, {{marks.back().end, end}}, same_level).front());
-  std::vector<Range> ranges;
-  uint64_t begin = 0;
-  for (const Low& low : lows) {
-    ranges.push_back({begin, low.boundary});
-    begin = low.boundary;
-  }
-  if (are_sequences && is_unfinished(lows, left, rest)) ranges.pop_back();
-  leave_out_setup(&ranges);
-  return ranges;
-}
 
 std::vector<Step> measure(const Input& in, const std::vector<Range>& ranges, int64_t origin_ns) {
   const auto time_of = [&](uint64_t event) {
@@ -199,7 +90,7 @@ Steps steps_from_marks(const Input& in, const Scopes& scopes, const StepMarks& m
   steps.evidence = marks.evidence;
   if (!marks.is_step) steps.evidence += tr("; most free in reverse order what they allocated");
   if (marks.kind == StepMarks::Kind::kPeriods) {
-    steps.steps = measure(in, ranges_around(in, scoped, false), origin_ns);
+    steps.steps = measure(in, ranges_around(in.events, in.history, scoped, false), origin_ns);
     return steps;
   }
   steps.steps = measure(in, scoped, origin_ns);
@@ -288,8 +179,24 @@ bool holds_a_loop(const Repetition& outer, const std::vector<Repetition>& all) {
   });
 }
 
-// Of those with evenly many passes the best repetition that trains; else the best that holds a loop
-// and stands alone.
+// Steps that differ by an evaluation, or by the size of their batch, repeat in part only: ranges
+// then contain several steps, or some one and some two. Each pass that trains is a step of its own,
+// or a micro-batch of one.
+Repeated split_at_passes(const Input& in, const Repeated& uneven) {
+  std::vector<Range> marks;
+  marks.reserve(uneven.evidence.turns.size());
+  for (const uint64_t turn : uneven.evidence.turns) marks.push_back({turn, turn + 1});
+  Repeated split{uneven.repetition, ranges_around(in.events, in.history, marks, true), {}};
+  split.evidence = find_evidence(in.history, split.ranges);
+  return split;
+}
+
+bool are_steps(const StepEvidence& evidence) {
+  return evidence.trains && evidence.is_even && !evidence.has_evaluations;
+}
+
+// The best repetition that trains and has evenly many passes, as it is or split at its passes; else
+// the best that holds a loop and stands alone.
 std::optional<Repeated> find_repeated(const Input& in, const Allocations& all,
                                       const std::vector<Repetition>& found) {
   std::optional<Repeated> alone;
@@ -301,11 +208,15 @@ std::optional<Repeated> find_repeated(const Input& in, const Allocations& all,
     marks.reserve(repetition.anchors.size());
     for (const uint32_t anchor : repetition.anchors)
       marks.push_back({all.event_of[anchor], all.event_of[anchor] + 1});
-    Repeated repeated{&repetition, ranges_around(in, marks, true), {}};
+    Repeated repeated{&repetition, ranges_around(in.events, in.history, marks, true), {}};
     repeated.evidence = find_evidence(in.history, repeated.ranges);
-    if (!repeated.evidence.is_even) continue;
-    if (repeated.evidence.trains) return repeated;
-    if (!alone && repeated.evidence.stands_alone && holds_a_loop(repetition, found))
+    if (are_steps(repeated.evidence)) return repeated;
+    if (repeated.evidence.trains && repeated.evidence.turns.size() > 1) {
+      Repeated split = split_at_passes(in, repeated);
+      if (are_steps(split.evidence)) return split;
+    }
+    if (!alone && repeated.evidence.is_even && repeated.evidence.stands_alone &&
+        holds_a_loop(repetition, found))
       alone = std::move(repeated);
   }
   return alone;

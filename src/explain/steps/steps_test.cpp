@@ -167,12 +167,30 @@ INSTANTIATE_TEST_SUITE_P(
         RepetitionCase{"variable", {.steps = 30, .variable_length = true}},
         RepetitionCase{"accumulating", {.steps = 10, .variable_length = true, .accumulation = 4}},
         RepetitionCase{"evaluating", {.steps = 24, .evaluate_every = 5}},
+        RepetitionCase{"small", {.steps = 20, .layers = 6, .variable_length = true, .noise = 5}},
         RepetitionCase{"generating", {.steps = 12, .generated_tokens = 40}},
         RepetitionCase{
             "leaking",
             {.steps = 30, .variable_length = true, .leak_bytes = 30'000, .leak_every = 3}},
         RepetitionCase{"caching", {.steps = 20, .cached_shapes = 8}}),
     [](const auto& param) { return param.param.name; });
+
+// Only three steps with their evaluation repeat. Steps before the first repetition and after the
+// last are not seen.
+TEST(Steps, ThatDifferByFrequentEvaluationsAreOneEach) {
+  for (uint32_t seed = 1; seed <= 10; ++seed) {
+    for (const bool variable : {false, true}) {
+      const Job job = {.seed = seed,
+                       .steps = 24,
+                       .layers = 11,
+                       .variable_length = variable,
+                       .evaluate_every = 3};
+      const Steps steps = steps_of(record(job));
+      EXPECT_GE(steps.steps.size(), job.steps * 3 / 4) << "seed " << seed << ": " << steps.evidence;
+      EXPECT_LE(steps.steps.size(), job.steps) << "seed " << seed << ": " << steps.evidence;
+    }
+  }
+}
 
 TEST(Steps, ARingThatBeginsMidStepCountsTheWholeSteps) {
   const Steps steps = steps_of(record({.steps = 9, .begins_mid_step = true}));

@@ -7,6 +7,7 @@
 #include "replay/peers/torch_options.hpp"
 #include "replay/peers/vram_rules.hpp"
 #include "replay/program.hpp"
+#include "trace/allocators.hpp"
 
 #include <fmt/format.h>
 
@@ -111,6 +112,8 @@ std::string duration_text(const WasteIndex& index, const std::vector<GivenBackAt
 Patterns driver_churn(WasteIndex& index) {
   const Steps& steps = index.report().steps;
   if (index.step_events() == 0 || steps.steps.size() <= steps.warmup_count) return {};
+  // Blocks whose segments are not known come and go by themselves.
+  if (trace::has_unknown_allocator(index.sources().trace)) return {};
   // Garbage collection of the cache has its own finding (findings_waste.cpp).
   if (replay::recorded_torch(index.sources().trace).garbage_collection_threshold > 0) return {};
   const uint64_t steady_from = steps.steps[steps.warmup_count].first_event;

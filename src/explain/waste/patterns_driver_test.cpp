@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "explain/testing/planted.hpp"
 #include "explain/waste/patterns.hpp"
+#include "trace/allocators.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -74,6 +75,14 @@ TEST(DriverPatterns, MemoryGoesToTheDriverAndBack) {
   EXPECT_EQ(cleaning->line, "train.py:88 main");
   EXPECT_EQ(cleaning->saves_bytes, 0U);
   EXPECT_TRUE(find(empty_cache_in(false, 1), FindingKind::kChurn));
+  // Recordings of torch.profiler, RMM and XProf have a segment for each block.
+  Training training;
+  training.at_end = [&](uint32_t) { training.p.empty_cache(0); };
+  training.report();
+  trace::Trace& recorded = training.p.trace();
+  recorded.settings.push_back(
+      {std::string(trace::kAllocatorSetting), std::string(trace::kUnknownAllocator)});
+  EXPECT_FALSE(find(explain(recorded).value().devices[0], FindingKind::kChurn));
   // Once in the recording: between two stages, it may pay.
   EXPECT_TRUE(patterns_in(empty_cache_in(true, 8)).empty());
 }

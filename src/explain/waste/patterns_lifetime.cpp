@@ -95,7 +95,7 @@ Patterns idle_state(WasteIndex& index) {
   return finding_if_saved(
       index, kMinPriceShare,
       {FindingKind::kIdleState, 0,
-       fmt::format("Optimizer state is idle at the peak: {}", format_bytes(bytes)),
+       trf("Optimizer state is idle at the peak: {}", format_bytes(bytes)),
        tr("It is used in the optimizer's step only, and the peak is outside it."),
        tr("Park it while the forward and the backward pass run (vram.park(optimizer)), which "
           "copies "

@@ -87,7 +87,7 @@ std::string sites_text(const MixedSegments& mixed) {
   std::string text;
   for (size_t i = 0; i < std::min(mixed.sites.size(), kNamedSites); ++i) {
     const MixedSite& site = mixed.sites[i];
-    text += trf("{}{} ({} next to {} of free memory)", i == 0 ? "" : ", ", site.name,
+    text += trf("{}{} ({} next to {} of free memory)", i == 0 ? "" : tr(", "), site.name,
                 format_bytes(site.live_bytes), format_bytes(site.stranded_bytes));
   }
   return text;

@@ -212,7 +212,7 @@ DeviceSample Drm::sample(uint32_t index) const {
   DeviceSample sample;
   sample.index = index;
   if (index >= state_->devices.size()) {
-    sample.trouble = fmt::format("no device {}: there are {}", index, state_->devices.size());
+    sample.trouble = trf("no device {}: there are {}", index, state_->devices.size());
     return sample;
   }
   Files& files = state_->files;
@@ -220,8 +220,8 @@ DeviceSample Drm::sample(uint32_t index) const {
   sample.is_asleep = is_asleep(files, device.card);
   if (sample.is_asleep) return sample;
   if (!is_there(files, device.card)) {
-    sample.trouble = fmt::format("{} no longer has {}: the driver released it, or it is lost",
-                                 name_of(device.card.driver), device.card.pci_id);
+    sample.trouble = trf("{} no longer has {}: the driver released it, or it is lost",
+                         name_of(device.card.driver), device.card.pci_id);
     return sample;
   }
   read_sensors(files, device.card, state_->roots.sys, device.meter, sample);

@@ -21,15 +21,16 @@ namespace {
 std::string_view advice_for(NvmlReturn error) {
   switch (error) {
     case kDriverNotLoaded:
-      return "load NVIDIA's kernel module, or run on a machine with a GPU";
+      return tr("load NVIDIA's kernel module, or run on a machine with a GPU");
     case kLibRmVersionMismatch:
-      return "the library and the kernel module have different versions: reboot, or reinstall the "
-             "driver";
+      return tr(
+          "the library and the kernel module have different versions: reboot, or reinstall the "
+          "driver");
     case kOperatingSystem:
     case kUnknown:
-      return "in a container the devices may have been taken away: start it again";
+      return tr("in a container the devices may have been taken away: start it again");
     default:
-      return "run nvidia-smi to see whether the driver works at all";
+      return tr("run nvidia-smi to see whether the driver works at all");
   }
 }
 

@@ -43,8 +43,8 @@ constexpr std::array kFamilies{
     Family{"starcoder2", "Starcoder2ForCausalLM", "Starcoder2DecoderLayer", families::starcoder2},
 };
 
-constexpr std::string_view kWayOut =
-    "a dry run of the training script predicts any model: vram run --dry -- python train.py";
+constexpr std::string_view kWayOut = tr_later(
+    "a dry run of the training script predicts any model: vram run --dry -- python train.py");
 
 Result<const Family*> family_of(Config& config) {
   const std::string type = config.text("model_type", "");
@@ -56,21 +56,22 @@ Result<const Family*> family_of(Config& config) {
                 "\"model_type\" is missing; expected the config.json of a model, with one of {}",
                 known_families());
   return fail(Code::kUnsupported, "model_type \"{}\" is not known; known: {}; {}", printable(type),
-              known_families(), kWayOut);
+              known_families(), tr(kWayOut));
 }
 
 // Formulas exist for one class of a family, and for weights that are not quantized.
 void check_variant(Config& config, const Family& family) {
   if (config.has("quantization_config"))
-    config.refuse(Code::kUnsupported,
-                  "the weights are stored quantized (\"quantization_config\"), for which there is "
-                  "no formula; {}",
-                  kWayOut);
+    config.refuse(
+        Code::kUnsupported,
+        tr_later("the weights are stored quantized (\"quantization_config\"), for which there is "
+                 "no formula; {}"),
+        tr(kWayOut));
   const Json* classes = config.array("architectures");
   if (classes == nullptr || classes->empty() || classes->front() == family.model_class) return;
-  config.refuse(Code::kUnsupported, "\"architectures\" is {}; of {}, {} is known; {}",
+  config.refuse(Code::kUnsupported, tr_later("\"architectures\" is {}; of {}, {} is known; {}"),
                 printable(limit_bytes(classes->dump(), 80)), family.model_type, family.model_class,
-                kWayOut);
+                tr(kWayOut));
 }
 
 double rough_count(std::span<const Weight> weights) {
@@ -99,7 +100,8 @@ const Json* Config::find(const char* key) const {
 
 uint64_t Config::required(const char* key, uint64_t max) {
   if (!has(key)) {
-    refuse(Code::kBadInput, "\"{}\" is missing; expected an integer from 1 to {}", key, max);
+    refuse(Code::kBadInput, tr_later("\"{}\" is missing; expected an integer from 1 to {}"), key,
+           max);
     return 1;
   }
   return number(key, 1, max);
@@ -112,7 +114,7 @@ uint64_t Config::number(const char* key, uint64_t fallback, uint64_t max) {
     const auto number = value->get<uint64_t>();
     if (number >= 1 && number <= max) return number;
   }
-  refuse(Code::kBadInput, "\"{}\" must be an integer from 1 to {}, found {}", key, max,
+  refuse(Code::kBadInput, tr_later("\"{}\" must be an integer from 1 to {}, found {}"), key, max,
          found(*value));
   return fallback;
 }
@@ -128,7 +130,7 @@ bool Config::flag(const char* key, bool fallback) {
   const Json* value = find(key);
   if (value == nullptr) return fallback;
   if (value->is_boolean()) return value->get<bool>();
-  refuse(Code::kBadInput, "\"{}\" must be true or false, found {}", key, found(*value));
+  refuse(Code::kBadInput, tr_later("\"{}\" must be true or false, found {}"), key, found(*value));
   return fallback;
 }
 
@@ -137,7 +139,7 @@ bool Config::is_above_zero(const char* key, double fallback) {
   const Json* value = find(key);
   if (value == nullptr) return false;
   if (value->is_number()) return value->get<double>() > 0;
-  refuse(Code::kBadInput, "\"{}\" must be a number, found {}", key, found(*value));
+  refuse(Code::kBadInput, tr_later("\"{}\" must be a number, found {}"), key, found(*value));
   return false;
 }
 
@@ -145,7 +147,7 @@ std::string Config::text(const char* key, const char* fallback) {
   const Json* value = find(key);
   if (value == nullptr) return fallback;
   if (value->is_string()) return value->get<std::string>();
-  refuse(Code::kBadInput, "\"{}\" must be a text, found {}", key, found(*value));
+  refuse(Code::kBadInput, tr_later("\"{}\" must be a text, found {}"), key, found(*value));
   return fallback;
 }
 
@@ -200,12 +202,13 @@ void read_sizes(Config& config, Architecture& model, const Norm& norm, const Key
   attention.kv_heads = keys.needs_kv_heads ? config.required("num_key_value_heads")
                                            : config.number("num_key_value_heads", attention.heads);
   if (attention.heads % attention.kv_heads != 0)
-    config.refuse(Code::kBadInput, "{} attention heads cannot share {} heads of keys and values",
+    config.refuse(Code::kBadInput,
+                  tr_later("{} attention heads cannot share {} heads of keys and values"),
                   attention.heads, attention.kv_heads);
   if (!config.has("head_dim") && keys.head_dim == 0 && model.hidden % attention.heads != 0)
     config.refuse(Code::kBadInput,
-                  "\"{}\" {} is no multiple of \"{}\" {}, and \"head_dim\" is missing", keys.hidden,
-                  model.hidden, keys.heads, attention.heads);
+                  tr_later("\"{}\" {} is no multiple of \"{}\" {}, and \"head_dim\" is missing"),
+                  keys.hidden, model.hidden, keys.heads, attention.heads);
   const uint64_t shared = std::max<uint64_t>(1, model.hidden / attention.heads);
   attention.head_dim = config.number("head_dim", keys.head_dim == 0 ? shared : keys.head_dim);
   model.blocks.assign(config.required(keys.layers, kMaxLayers), block);
@@ -218,9 +221,10 @@ Activation read_activation(Config& config, const char* key, const char* fallback
   if (std::ranges::find(kOneKernel, name) != kOneKernel.end()) return Activation::kKeepsInput;
   if (name == "relu") return Activation::kKeepsOutput;
   if (name == "gelu_new") return Activation::kComposed;
-  config.refuse(Code::kUnsupported,
-                "\"{}\" is \"{}\"; known: silu, gelu, gelu_pytorch_tanh, gelu_new, relu; {}", key,
-                printable(name), kWayOut);
+  config.refuse(
+      Code::kUnsupported,
+      tr_later("\"{}\" is \"{}\"; known: silu, gelu, gelu_pytorch_tanh, gelu_new, relu; {}"), key,
+      printable(name), tr(kWayOut));
   return Activation::kKeepsInput;
 }
 

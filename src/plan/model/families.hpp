@@ -36,7 +36,7 @@ class Config {
 
   template <typename... Args>
   void refuse(Code code, fmt::format_string<Args...> format, Args&&... args) {
-    if (!error_) error_ = Error{code, fmt::format(format, std::forward<Args>(args)...)};
+    if (!error_) error_ = Error{code, trf(format, std::forward<Args>(args)...)};
   }
   // The first error.
   [[nodiscard]] Result<> finish() const;

@@ -36,7 +36,8 @@ void set_rotation(Architecture& model, bool has_rotation) {
 
 void refuse_if(Config& config, const char* key) {
   if (config.flag(key, false))
-    config.refuse(Code::kUnsupported, "\"{}\" is true, for which there is no formula", key);
+    config.refuse(Code::kUnsupported, tr_later("\"{}\" is true, for which there is no formula"),
+                  key);
 }
 
 }  // namespace
@@ -99,8 +100,8 @@ void opt(Config& config, Architecture& model) {
   const bool is_pre_norm = config.flag("do_layer_norm_before", true);
   if (width != model.hidden || !is_pre_norm)
     config.refuse(Code::kUnsupported,
-                  "\"do_layer_norm_before\" is false, or \"word_embed_proj_dim\" is not "
-                  "\"hidden_size\" (as of opt-350m), for which there is no formula");
+                  tr_later("\"do_layer_norm_before\" is false, or \"word_embed_proj_dim\" is not "
+                           "\"hidden_size\" (as of opt-350m), for which there is no formula"));
   if (config.flag("_remove_final_layer_norm", false)) model.final_norm.clear();
   add_embedding(model, "positions", model.positions + kOptPositionOffset, model.hidden);
   model.has_learned_positions = true;

@@ -50,8 +50,8 @@ void set_windows(Config& config, Architecture& model, HasWindow has_window,
   if (!window) return;
   const Json* types = config.array("layer_types");
   if (types != nullptr && types->size() != model.blocks.size()) {
-    config.refuse(Code::kBadInput, "\"layer_types\" has {} entries for {} layers", types->size(),
-                  model.blocks.size());
+    config.refuse(Code::kBadInput, tr_later("\"layer_types\" has {} entries for {} layers"),
+                  types->size(), model.blocks.size());
     return;
   }
   each_block(model, [&](Block& block, size_t i) {
@@ -77,7 +77,8 @@ void set_experts(Config& config, Architecture& model, const Experts& experts, ui
   const uint64_t step = config.number("decoder_sparse_step", 1);
   const Json* dense = config.array("mlp_only_layers");
   if (experts.active > experts.count)
-    config.refuse(Code::kBadInput, "\"num_experts_per_tok\" is {}, more than the {} experts",
+    config.refuse(Code::kBadInput,
+                  tr_later("\"num_experts_per_tok\" is {}, more than the {} experts"),
                   experts.active, experts.count);
   each_block(model, [&](Block& block, size_t i) {
     if (is_listed(dense, i) || (i + 1) % step != 0) return;

@@ -82,8 +82,9 @@ void Recording::write(const Fact& fact) {
 
 void Recording::note_lost(uint64_t records) {
   if (records == lost_) return;
-  part_->writer->add_note({.text = "records given up, as they came faster than the disk took them",
-                           .count = records - lost_});
+  part_->writer->add_note(
+      {.text = tr_later("records given up, as they came faster than the disk took them"),
+       .count = records - lost_});
   lost_ = records;
 }
 

@@ -110,7 +110,9 @@ std::string without_github_commands(std::string_view text) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
     const std::string_view line = text.substr(0, end);
-    const size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
+    // The runner skips all white space of Unicode, which is more than the blanks of ASCII.
+    const auto is_graphic = [](char c) { return c > ' ' && c < '\x7F'; };
+    const auto begin = static_cast<size_t>(std::ranges::find_if(line, is_graphic) - line.begin());
     result += line.substr(0, begin);
     if (line.substr(begin).starts_with("::")) result += "\\";
     result += line.substr(begin);

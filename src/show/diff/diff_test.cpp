@@ -106,6 +106,8 @@ TEST(DiffFormats, MarkdownHasNoMentionsLinksOrCells) {
 TEST(DiffFormats, NoNameIsACommandToGithub) {
   EXPECT_EQ(without_github_commands("  ::stop-commands::x\na ::b\n::c"),
             "  \\::stop-commands::x\na ::b\n\\::c");
+  EXPECT_EQ(without_github_commands("\u00A0\u3000::error::x\n\u2003a ::b"),
+            "\u00A0\u3000\\::error::x\n\u2003a ::b");
   EXPECT_EQ(without_github_commands("f ##[add-mask]a ###[b"), "f #\\#[add-mask]a ##\\#[b");
   EXPECT_EQ(without_github_commands("\n  \n"), "\n  \n");
   EXPECT_EQ(without_github_commands(""), "");

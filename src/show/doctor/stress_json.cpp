@@ -256,14 +256,14 @@ tl::unexpected<Error> not_a_report(std::string_view what) {
 
 Result<stress::StressReport> read_stress_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) return not_a_report("no JSON object");
+  if (json.is_discarded() || !json.is_object()) return not_a_report(tr("no JSON object"));
   if (text_of(json, "schema") != "vram.stress/1")
-    return not_a_report("a document whose schema is not vram.stress/1");
+    return not_a_report(tr("a document whose schema is not vram.stress/1"));
   const auto device = json.find("device");
   const auto figures = json.find("figures");
   if (device == json.end() || !device->is_object() || figures == json.end() ||
       !figures->is_array() || figures->size() > kMaxFigures) {
-    return not_a_report("one without its device or its figures");
+    return not_a_report(tr("one without its device or its figures"));
   }
   stress::StressReport report;
   uint64_t time_ns = 0;
@@ -271,7 +271,7 @@ Result<stress::StressReport> read_stress_json(std::string_view text) {
   report.device.uuid = text_of(*device, "uuid");
   for (const Json& each : *figures) {
     auto figure = figure_of(each);
-    if (!figure) return not_a_report("a figure that lacks something");
+    if (!figure) return not_a_report(tr("a figure that lacks something"));
     report.figures.push_back(*std::move(figure));
   }
   return report;

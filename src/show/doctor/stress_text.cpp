@@ -81,7 +81,8 @@ void add_bad_words(const StressReport& report, Page& page) {
                    Line(fmt::format("{:#x}", word.offset_bytes)),
                    Line(fmt::format("{:016x}", word.expected)),
                    Line(fmt::format("{:016x}", word.found), Style::kBad),
-                   Line(fmt::format("{:x}", word.bits())), Line(word.pattern)});
+                   Line(fmt::format("{:x}", word.bits())),
+                   Line(std::string(tr(std::string_view(word.pattern))))});
   }
   page.add(table.draw(2, page.columns()));
   page.paragraph(Line("  "), trf("{} in all; the JSON has the first {}.",
@@ -116,8 +117,9 @@ void add_fill(const stress::FillReport& fill, Page& page) {
                                : pass.is_sampled ? tr("sample")
                                                  : tr("all");
     table.add_row(
-        {Line(pass.pattern), Line(format_bytes(pass.written_bytes)),
-         Line(format_bytes(pass.compared_bytes)), Line(format_duration_ns(pass.duration_ns)),
+        {Line(std::string(tr(std::string_view(pass.pattern)))),
+         Line(format_bytes(pass.written_bytes)), Line(format_bytes(pass.compared_bytes)),
+         Line(format_duration_ns(pass.duration_ns)),
          Line(format_count(pass.bad_words), pass.bad_words == 0 ? Style::kPlain : Style::kBad),
          faint(extent)});
   }
@@ -160,7 +162,7 @@ void add_figures(const std::vector<Figure>& figures, Page& page) {
   for (const Figure& figure : figures) {
     const bool is_latency = figure.unit == Unit::kNanoseconds;
     table.add_row(
-        {Line(printable(figure.name)),
+        {Line(printable(tr(std::string_view(figure.name)))),
          Line(figure.size_bytes == 0 ? "" : format_bytes(figure.size_bytes)),
          Line(text_of(figure.median, figure.unit), Style::kStrong),
          Line(is_latency ? text_of(figure.p99, figure.unit) : ""),
@@ -230,7 +232,7 @@ void add_comparison(const stress::Comparison& comparison, Page& page) {
   table.add_row({faint(""), faint(tr("size")), faint(tr("before")), faint(tr("now")),
                  faint(tr("change")), faint(tr("noise")), faint("")});
   for (const stress::Change& change : comparison.changes) {
-    table.add_row({Line(printable(change.name)),
+    table.add_row({Line(printable(tr(std::string_view(change.name)))),
                    Line(change.size_bytes == 0 ? "" : format_bytes(change.size_bytes)),
                    Line(text_of(change.before, change.unit)),
                    Line(text_of(change.after, change.unit)),

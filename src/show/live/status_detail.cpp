@@ -73,14 +73,14 @@ std::string number_text(const std::optional<uint32_t>& number) {
 std::string yes_text(bool value) { return value ? tr("yes") : tr("no"); }
 
 std::string reasons_text(const std::vector<std::string>& reasons) {
-  return reasons.empty() ? tr("no") : printable(fmt::format("{}", fmt::join(reasons, ", ")));
+  return reasons.empty() ? tr("no") : printable(fmt::format("{}", fmt::join(reasons, tr(", "))));
 }
 
 std::string xids_text(const std::vector<watch::XidCount>& counts) {
   std::vector<std::string> texts;
   for (const watch::XidCount& each : counts) texts.push_back(xid_text(each));
   return texts.empty() ? tr("none since this program began")
-                       : fmt::format("{}", fmt::join(texts, "; "));
+                       : fmt::format("{}", fmt::join(texts, tr("; ")));
 }
 
 std::string unsigned_text(figures::Unit unit, uint64_t number) {
@@ -173,7 +173,8 @@ std::string line_text(std::span<const FigureRow<T>> rows, const T& object) {
     numbers.push_back(std::visit(ToText{row->unit}, value));
     if (!words.empty()) numbers.back() += fmt::format(" {}", tr(words));
   }
-  return (any_known ? fmt::format("{}", fmt::join(numbers, ", ")) : std::string(kUnknown)) + flags;
+  return (any_known ? fmt::format("{}", fmt::join(numbers, tr(", "))) : std::string(kUnknown)) +
+         flags;
 }
 
 // Whether the figure is known; of one in an object, whether that is.

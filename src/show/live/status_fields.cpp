@@ -82,13 +82,13 @@ struct FieldText {
   figures::Unit unit;
 
   std::string operator()(std::monostate /*unknown*/) const { return std::string(kUnknown); }
-  std::string operator()(bool flag) const { return flag ? "yes" : "no"; }
+  std::string operator()(bool flag) const { return flag ? tr("yes") : tr("no"); }
   std::string operator()(std::string_view text) const { return printable(text); }
   std::string operator()(double number) const { return fmt::format("{:.3g}", number); }
   template <typename T>
   std::string operator()(const std::vector<T>* list) const {
     const std::string text = FieldList()(list);
-    return text.empty() ? "none" : text;
+    return text.empty() ? tr("none") : text;
   }
   std::string operator()(std::integral auto number) const {
     return field_number(unit, static_cast<double>(number));
@@ -148,7 +148,7 @@ void add_fields(std::string_view prefix, Find find, std::vector<Field>& fields) 
 Field time_field() {
   Field time;
   time.name = "time_unix_ns";
-  time.meaning = "when the sample was taken";
+  time.meaning = tr_later("when the sample was taken");
   time.shape = figures::Shape::kText;
   time.read = [](const FieldSubject& subject) -> figures::Value {
     if (subject.snapshot.time_ns == 0) return {};
@@ -260,7 +260,7 @@ std::string draw_field_list(const TextOptions& options) {
   for (const Field& field : all_fields())
     widest = std::max(widest, display_width(field.short_name));
   for (const Field& field : all_fields()) {
-    std::string meaning = field.meaning;
+    std::string meaning(tr(std::string_view(field.meaning)));
     std::erase(meaning, '`');
     const Line lead = Line(field.short_name)
                           .pad_to(widest + kGap)

@@ -317,7 +317,7 @@ Line detail_line(const Row& row, int columns) {
   std::string text;
   const auto add_figure = [&](std::string_view what, const std::string& figure) {
     if (figure == kUnknown) return;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, figure);
+    text += fmt::format("{}{} {}", text.empty() ? "" : tr(", "), what, figure);
   };
   using Figures = watch::AllocatorFigures;
   add_figure(tr("allocated"), bytes_text(figure(row, &Figures::allocated_bytes)));

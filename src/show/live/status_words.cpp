@@ -45,7 +45,7 @@ uint64_t cached_on(const watch::Snapshot& snapshot, uint32_t device) {
 }
 
 std::string joined(const std::vector<std::string>& words) {
-  return printable(fmt::format("{}", fmt::join(words, ", ")));
+  return printable(fmt::format("{}", fmt::join(words, tr(", "))));
 }
 
 void add_memory_remarks(const gpu::DeviceHealth& health, std::vector<Remark>& remarks) {
@@ -178,7 +178,7 @@ std::string cleaning_text(const watch::Snapshot& snapshot) {
     const uint64_t cached = cached_on(snapshot, device.identity.index);
     if (cached <= kFewBytes) continue;
     whole = saturated_sum(whole, cached);
-    places += trf("{}{} on GPU {}", places.empty() ? "" : ", ", format_bytes(cached),
+    places += trf("{}{} on GPU {}", places.empty() ? "" : tr(", "), format_bytes(cached),
                   device.identity.index);
   }
   if (places.empty()) return "";

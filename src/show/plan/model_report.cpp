@@ -253,7 +253,8 @@ void draw_block(const ModelReport& report, Page& page) {
                                       format_bytes(plan::bytes_of(kept))));
   std::string text;
   for (const plan::Kept& each : kept)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", each.what, format_bytes(each.bytes));
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : tr(", "), each.what, format_bytes(each.bytes));
   page.paragraph(Line("  "), text);
 }
 

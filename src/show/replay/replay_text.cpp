@@ -39,7 +39,7 @@ std::string reason_text(const ReplayOom& oom, std::optional<uint64_t> capacity) 
 std::string place_text(const ReplayReport& report, const Replayed& replayed) {
   const ReplayOom& oom = *replayed.result.oom;
   std::string text = tr("at event ") + format_count(oom.event);
-  if (report.has_time) text += ", " + duration_text(oom.time_ns);
+  if (report.has_time) text += tr(", ") + duration_text(oom.time_ns);
   if (replayed.oom_step) text += trf(", step {}", *replayed.oom_step);
   return text;
 }
@@ -134,7 +134,7 @@ void draw_driver(const ReplayResult& result, Page& page) {
   std::string calls;
   for (const replay::DriverCallCount& call : result.driver_calls) {
     if (call.count == 0) continue;
-    calls += fmt::format("{}{} {} ({})", calls.empty() ? "" : ", ", format_count(call.count),
+    calls += fmt::format("{}{} {} ({})", calls.empty() ? "" : tr(", "), format_count(call.count),
                          call.name, duration_text(call.time_ns));
   }
   page.paragraph(Line(tr("  driver  "), Style::kFaint),

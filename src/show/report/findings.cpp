@@ -80,7 +80,7 @@ void draw_left_out(Page& page) {
   if (page.left_out().empty()) return;
   page.blank();
   page.paragraph(Line(tr("--full adds  "), Style::kFaint),
-                 fmt::format("{}", fmt::join(page.left_out(), ", ")), Style::kFaint);
+                 fmt::format("{}", fmt::join(page.left_out(), tr(", "))), Style::kFaint);
 }
 
 // What other settings would have given: the replays of the report, with the bytes they differ by.

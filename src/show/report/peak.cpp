@@ -113,7 +113,7 @@ std::string holders_text(const explain::State& state, bool has_stacks) {
   const size_t shown = std::min(breakdown->holders.size(), kNames);
   for (const explain::Holder& holder : std::span(breakdown->holders).first(shown)) {
     text +=
-        fmt::format("{}{} {}", text.empty() ? tr(" Held most by ") : ", ",
+        fmt::format("{}{} {}", text.empty() ? tr(" Held most by ") : tr(", "),
                     holder_text(breakdown->by, holder.name), format_bytes(holder.requested_bytes));
   }
   return text + ".";
@@ -219,7 +219,7 @@ void draw_pinners(const State& state, Page& page) {
   std::string text;
   for (const explain::Pinner& pinner : state.pinners) {
     const std::string next =
-        trf("{}{} ({} keep {} free)", text.empty() ? "" : ", ", printable(pinner.name),
+        trf("{}{} ({} keep {} free)", text.empty() ? "" : tr(", "), printable(pinner.name),
             format_bytes(pinner.pinned_bytes), format_bytes(pinner.stranded_bytes));
     const int width = lead.width() + display_width(text) + display_width(next);
     if (!text.empty() && width > page.columns()) break;

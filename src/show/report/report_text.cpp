@@ -190,7 +190,7 @@ void draw_file(const std::string& path, const std::string& format, uint64_t file
                Page& page) {
   const Line name(printable(path), Style::kStrong);
   std::string about = printable(format);
-  if (file_bytes > 0) about += ", " + format_bytes(file_bytes);  // unknown of a pipe
+  if (file_bytes > 0) about += tr(", ") + format_bytes(file_bytes);  // unknown of a pipe
   Line line = name;
   line.add("  ").add(about, Style::kFaint);
   if (line.width() <= page.columns()) {

@@ -56,34 +56,35 @@ Json or_null(const std::optional<Value>& value) {
 void draw_rest(const Subject& subject, Page& page) {
   if (!subject.device.rest) return;
   const Rest& rest = *subject.device.rest;
-  if (!subject.detail.has_rest) return page.leave_out("the device's memory by owner");
+  if (!subject.detail.has_rest) return page.leave_out(tr("the device's memory by owner"));
   page.heading(
-      "DEVICE",
-      fmt::format("{} used{} at {}, by the driver's count", format_bytes(rest.used_bytes),
-                  rest.total_bytes ? " of " + format_bytes(*rest.total_bytes) : std::string(),
-                  time_text(subject.report.clock, rest.time_ns)));
+      tr("DEVICE"),
+      trf("{} used{} at {}, by the driver's count", format_bytes(rest.used_bytes),
+          rest.total_bytes ? trf(" of {}", format_bytes(*rest.total_bytes)) : std::string(),
+          time_text(subject.report.clock, rest.time_ns)));
   Table table({{Align::kRight},
                {Align::kRight},
                {Align::kLeft, Shrink::kEnd},
                {.shrink = Shrink::kEnd, .may_go = true}});
   for (const RestItem& item : rest.items)
     add_row(item.bytes, rest, item.name, item.basis, Style::kPlain, table);
-  add_row(rest.unnamed_bytes, rest, "unnamed", "what is left", Style::kFaint, table);
+  add_row(rest.unnamed_bytes, rest, tr("unnamed"), tr("what is left"), Style::kFaint, table);
   page.add(table.draw(2, page.columns()));
   if (!rest.not_observed.empty())
-    page.paragraph(Line("  "), fmt::format("not observed: {}", fmt::join(rest.not_observed, "; ")),
+    page.paragraph(Line("  "), trf("not observed: {}", fmt::join(rest.not_observed, tr("; "))),
                    Style::kFaint);
 }
 
 void draw_marks(const Subject& subject, Page& page) {
   const explain::Marks& marks = subject.device.marks;
   if (marks.totals.empty()) return;
-  if (!subject.detail.has_marks) return page.leave_out("collectives and copies");
+  if (!subject.detail.has_marks) return page.leave_out(tr("collectives and copies"));
   const bool has_steps = marks.totals.front().step_count.has_value();
-  page.heading("COMMUNICATION", has_steps ? "of a step, medians over the steady ones; times are "
-                                            "those of the calls on the host"
-                                          : "of the recording; times are those of the calls on the "
-                                            "host");
+  page.heading(tr("COMMUNICATION"),
+               has_steps ? tr("of a step, medians over the steady ones; times are "
+                              "those of the calls on the host")
+                         : tr("of the recording; times are those of the calls on the "
+                              "host"));
   Table table({{Align::kLeft, Shrink::kFront}, {Align::kRight}, {Align::kRight}, {Align::kRight}});
   const std::span<const MarkTotal> totals = marks.totals;
   for (const MarkTotal& total : totals.first(std::min(totals.size(), kMarkRows))) {
@@ -95,7 +96,7 @@ void draw_marks(const Subject& subject, Page& page) {
   }
   page.add(table.draw(2, page.columns()));
   if (totals.size() > kMarkRows)
-    page.leave_out(counted(totals.size() - kMarkRows, "kind") + " of collectives and copies");
+    page.leave_out(trf("{} of collectives and copies", counted(totals.size() - kMarkRows, "kind")));
 }
 
 Json json_rest(const Rest& rest) {

@@ -55,7 +55,7 @@ std::vector<PlotMark> marks_of(const DeviceReport& device, const TimeScale& scal
   const int column = scale.column_of(reserved.time_ns);
   const std::string label = tr("reserved ") + format_bytes(reserved.totals.reserved_bytes);
   if (column == marks.front().column) {
-    marks.front().label += ", " + label;
+    marks.front().label += tr(", ") + label;
   } else {
     marks.push_back({column, label, Style::kReserved});
   }

@@ -248,7 +248,7 @@ class DevicePlot {
     if (shown() < 2) return;
     const std::string oldest = age_text(now_ns - points_[points_.size() - shown()].time_ns);
     const int left = axis + 1 + columns() - static_cast<int>(shown());
-    const int right = axis + 1 + columns() - 3;
+    const int right = axis + 1 + columns() - display_width(tr("now"));
     if (left + display_width(oldest) < right) grid_.put({left, below}, oldest, Style::kFaint);
     grid_.put({right, below}, tr("now"), Style::kFaint);
   }

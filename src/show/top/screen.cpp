@@ -174,7 +174,8 @@ Line freshness(const TopState& state, const watch::Sampled* sampled, Clock clock
   const uint64_t age_ns = clock.now_ns > taken_ns ? clock.now_ns - taken_ns : 0;
   if (state.is_paused) line.add(line.empty() ? tr("paused") : tr(", paused"), Style::kWarning);
   if (age_ns >= 2 * kSecondNs && (state.is_paused || age_ns > 2 * state.period_ns || !line.empty()))
-    line.add(trf("{}data {} old", line.empty() ? "" : ", ", seconds_text(age_ns)), Style::kWarning);
+    line.add(trf("{}data {} old", line.empty() ? "" : tr(", "), seconds_text(age_ns)),
+             Style::kWarning);
   if (line.empty()) line.add(pace(state, *sampled));
   return line;
 }
@@ -234,8 +235,10 @@ std::string shown_text(const View& view, const TopState& state, const watch::Sna
   for (const watch::Process& process : snapshot.processes) all += process.uses.size();
   const auto shown = static_cast<size_t>(
       std::ranges::count_if(view.rows, [](const Row& row) { return row.use != nullptr; }));
-  std::string text = trf("{} of {} rows, by {}{}", shown, all, info_of(state.order.sort).name,
-                         state.order.is_inverted ? tr(" inverted") : "");
+  const FieldInfo& sorted = info_of(state.order.sort);
+  std::string text =
+      trf("{} of {} rows, by {}{}", shown, all, is_translated() ? tr(sorted.title) : sorted.name,
+          state.order.is_inverted ? tr(" inverted") : "");
   if (state.device) text += trf("  GPU {} alone", *state.device);
   if (!state.filter_text.empty()) text += tr("  filter ") + printable(state.filter_text);
   if (!state.tagged.empty()) text += trf("  {} tagged", state.tagged.size());

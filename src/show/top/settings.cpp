@@ -49,7 +49,7 @@ struct Entry {
 
 template <std::optional<bool> Settings::* kMember>
 constexpr Entry flag(std::string_view key) {
-  return {key, "true or false",
+  return {key, tr_later("true or false"),
           [](const Given& given, Settings& settings) {
             settings.*kMember = given.flag;
             return given.flag.has_value();
@@ -99,8 +99,8 @@ std::string hidden_text(const Settings& settings) {
   return fmt::format("[{}]", fmt::join(names, ", "));
 }
 
-constexpr std::string_view kColumn = "the name of a column, as --sort takes it";
-constexpr std::string_view kColumns = "a list of names of columns, as --sort takes them";
+constexpr std::string_view kColumn = tr_later("the name of a column, as --sort takes it");
+constexpr std::string_view kColumns = tr_later("a list of names of columns, as --sort takes them");
 
 constexpr std::array kEntries = {
     Entry{"sort", kColumn, take_sort,
@@ -110,11 +110,11 @@ constexpr std::array kEntries = {
     flag<&Settings::is_inverted>("inverted"),
     flag<&Settings::is_tree>("tree"),
     flag<&Settings::shows_allocators>("allocators"),
-    Entry{"plots", "\"memory\", \"power\" or \"none\"", take_plot,
+    Entry{"plots", tr_later("\"memory\", \"power\" or \"none\""), take_plot,
           [](const Settings& settings) {
             return settings.plot ? toml_string(kPlots.at(static_cast<size_t>(*settings.plot))) : "";
           }},
-    Entry{"period", "a time from \"0.1s\" to \"1h\"", take_period,
+    Entry{"period", tr_later("a time from \"0.1s\" to \"1h\""), take_period,
           [](const Settings& settings) {
             return settings.period_ns
                        ? fmt::format("\"{}ms\"", *settings.period_ns / kMillisecondNs)
@@ -190,13 +190,12 @@ Result<Settings> settings_of_toml(std::string_view text, const std::string& name
     if (entry == kEntries.end())
       return toml_error(
           name, given.key_place,
-          fmt::format("expected a setting ({}), found '{}'{}", fmt::join(keys(), ", "),
-                      shorten_end(printable(given.key), kShownColumns),
-                      did_you_mean(given.key, keys())));
+          trf("expected a setting ({}), found '{}'{}", fmt::join(keys(), ", "),
+              shorten_end(printable(given.key), kShownColumns), did_you_mean(given.key, keys())));
     if (!entry->take(given, settings))
       return toml_error(
           name, given.place,
-          fmt::format("{}: expected {}, found {}", entry->key, entry->wanted, given.found));
+          trf("{}: expected {}, found {}", entry->key, tr(entry->wanted), given.found));
   }
   return settings;
 }

@@ -29,7 +29,7 @@ Result<Trace> import_torch_snapshot(ByteSource& source, const OpenOptions& optio
   trace->origin.format = fmt::format("PyTorch snapshot (pickle protocol {}{}{})", outcome->protocol,
                                      packing.empty() ? "" : ", ", packing);
   if (source.is_truncated()) {
-    trace->origin.notes.push_back({fmt::format("the {} data itself ends early", packing)});
+    trace->origin.notes.push_back({trf("the {} data itself ends early", packing)});
   }
   return trace;
 }

@@ -170,15 +170,15 @@ Result<> Assembly::check_end() {
 void Assembly::note_lost(const Error& error) {
   trace_.origin.truncated_at_byte = offset_;
   if (offset_ == source_.size_bytes()) {
-    trace_.origin.notes.push_back({fmt::format(
-        "the file ends at byte {} without its index: its recorder was stopped before it "
-        "was done; all {} frames were kept",
-        offset_, frame_count_)});
+    trace_.origin.notes.push_back(
+        {trf("the file ends at byte {} without its index: its recorder was stopped before it "
+             "was done; all {} frames were kept",
+             offset_, frame_count_)});
     return;
   }
   trace_.origin.notes.push_back(
-      {fmt::format("no whole frame at byte {} ({}); the {} frames before it were kept", offset_,
-                   error.message, frame_count_)});
+      {trf("no whole frame at byte {} ({}); the {} frames before it were kept", offset_,
+           error.message, frame_count_)});
 }
 
 void Assembly::take_device(size_t which) {

@@ -39,8 +39,9 @@ const SCOPE_BAND = 15;
 const MAX_SCOPE_ROWS = 4;
 const LEFT = 12;
 // A bin has its largest value from its beginning on. Over time, bins are as long as their events take, so that they must be smaller than
-// columns of pixels where little happens.
+// columns of pixels where little happens. In windows of more positions, computing them would block drawing.
 const TIME_BINS = 16_384;
+const FINE_POSITIONS = 2 ** 19;
 const FRAME_MS = 9; // for computing finer bins between two frames
 
 export const xOf = (layout: Layout, window: [number, number], value: number): number =>
@@ -53,7 +54,8 @@ export function layOut(state: TimelineState, width: number, height: number): Lay
   const { model, axis, window, dimension } = state;
   const columns = Math.max(1, Math.floor(width - 2 * LEFT));
   const positions = boundaries(axis, window, columns);
-  const bins = axis.mode === "time" ? TIME_BINS : 2 * columns;
+  const isFine = axis.mode === "time" && positions[columns] - positions[0] <= FINE_POSITIONS;
+  const bins = isFine ? TIME_BINS : 2 * columns;
   const found = model.levels.find(dimension, positions[0], positions[columns] + 1, bins, performance.now() + FRAME_MS);
   const samples = sample(found.bins, positions);
   let most = Math.max(1, mostUsed(state));

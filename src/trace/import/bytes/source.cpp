@@ -235,9 +235,8 @@ bool ByteWindow::read_more() {
   end_ += *count;
   ended_ = *count == 0;
   if (base_offset_ + end_ > options_.max_bytes) {
-    error_ = Error{Code::kTooLarge,
-                   fmt::format("the file unpacks to more than {}, the limit against bombs",
-                               format_bytes(options_.max_bytes))};
+    error_ = Error{Code::kTooLarge, trf("the file unpacks to more than {}, the limit against bombs",
+                                        format_bytes(options_.max_bytes))};
     return false;
   }
   return true;

@@ -1,3 +1,4 @@
+// size: what each reader reads, and what it refuses
 #include "trace/import/foreign/foreign.hpp"
 
 #include "trace/allocators.hpp"
@@ -279,6 +280,27 @@ TEST(HeapProfile, FieldsOfAnotherTypeAreSkipped) {
   EXPECT_EQ(trace->devices[0].blocks.size(), 4U);
 }
 
+// A part without content takes 2 bytes, and a number 1.
+TEST(HeapProfile, PartsAreLimited) {
+  const std::string head = profile(1001, 4);
+  const auto repeated = [](std::string_view part, size_t count) {
+    std::string out;
+    for (size_t i = 0; i < count; ++i) out += part;
+    return out;
+  };
+  constexpr size_t kMany = 5'000'000;
+  for (const std::string_view part : {std::string_view("\x12\x00", 2), {"\x32\x00", 2}})
+    EXPECT_THAT(refusal(ForeignForm::kHeapProfile, head + repeated(part, kMany)),
+                HasSubstr("at most 4,194,304 messages"));
+  std::string numbers = head;
+  {
+    protozero::pbf_writer writer(numbers);
+    protozero::pbf_writer sample(writer, 2);
+    sample.add_string(1, std::string(34'000'000, '\1'));
+  }
+  EXPECT_THAT(refusal(ForeignForm::kHeapProfile, numbers), HasSubstr("33,554,432 numbers"));
+}
+
 // TensorFlow 2.21 on the processor, and the figures that its own protobuf classes give.
 TEST(XSpace, MemoryEventsOfARealProfile) {
   const auto trace = import_as(ForeignForm::kXSpace, unpacked("xprof.xplane.pb.gz"));
@@ -334,6 +356,49 @@ TEST(XSpace, ProfilesWithoutMemoryAreRefused) {
   EXPECT_THAT(refusal(ForeignForm::kXSpace, bytes.substr(0, 5)), HasSubstr("damaged protobuf"));
 }
 
+// An event of a block at 0x10, or of its end.
+void add_xspace_event(protozero::pbf_writer& line, uint64_t name, uint64_t offset_ps,
+                      int empty_stats) {
+  protozero::pbf_writer event(line, 4);
+  event.add_uint64(1, name);
+  event.add_uint64(2, offset_ps);
+  for (const auto& [stat_name, value] : {std::pair(1, 16), std::pair(2, 512)}) {
+    protozero::pbf_writer stat(event, 4);
+    stat.add_int64(1, stat_name);
+    stat.add_int64(4, value);
+  }
+  for (int i = 0; i < empty_stats; ++i) event.add_string(4, "");
+}
+
+TEST(XSpace, FieldsComeInAnyOrderAndNumber) {
+  std::string bytes;
+  {
+    protozero::pbf_writer space(bytes);
+    protozero::pbf_writer plane(space, 1);
+    plane.add_string(2, "/host:CPU");
+    {
+      protozero::pbf_writer line(plane, 3);
+      add_xspace_event(line, 1, 2'000'000, 0);
+      add_xspace_event(line, 2, 1'000'000, 10'000);
+      line.add_int64(3, 5'000);
+    }
+    for (const auto& [field, key, name] :
+         {std::tuple(4, 1, "MemoryDeallocation"), std::tuple(4, 2, "MemoryAllocation"),
+          std::tuple(5, 1, "addr"), std::tuple(5, 2, "allocation_bytes")}) {
+      protozero::pbf_writer entry(plane, static_cast<uint32_t>(field));
+      entry.add_int64(1, key);
+      protozero::pbf_writer value(entry, 2);
+      value.add_string(2, name);
+    }
+  }
+  const auto trace = import_as(ForeignForm::kXSpace, bytes);
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_THAT(kinds_of(*trace), ElementsAre(EventKind::kSegmentAlloc, EventKind::kAlloc,
+                                            EventKind::kFreeCompleted, EventKind::kSegmentFree));
+  EXPECT_EQ(trace->events[0].time_ns, 6'000);
+  EXPECT_EQ(trace->events[2].time_ns, 7'000);
+}
+
 // What XProf itself counts at the peak of the allocator.
 TEST(MemoryProfile, HoldersOfARealProfile) {
   const auto trace =
@@ -371,6 +436,39 @@ TEST(MemoryProfile, ImpossibleOnesAreRefused) {
   const auto many = import_as(ForeignForm::kMemoryProfile, profile("1", "2147483647"));
   ASSERT_TRUE(many) << many.error().message;
   EXPECT_EQ(many->devices.at(0).blocks.size(), 1U);
+}
+
+TEST(MemoryProfile, AllocatorsOfOneNameAreDevicesOfTheirOwn) {
+  const auto profile = [](int count) {
+    std::string allocators;
+    for (int i = 0; i < count; ++i)
+      allocators += fmt::format(
+          R"({}"GPU_0_{}":{{"activeAllocations":[{{"snapshotIndex":0}}],"memoryProfileSnapshots":[)"
+          R"({{"activityMetadata":{{"allocationBytes":1}}}}]}})",
+          i == 0 ? "" : ",", i);
+    return fmt::format(R"({{"memoryProfilePerAllocator":{{{}}}}})", allocators);
+  };
+  const auto trace = import_as(ForeignForm::kMemoryProfile, profile(1000));
+  ASSERT_TRUE(trace) << trace.error().message;
+  ASSERT_EQ(trace->devices.size(), 1000U);
+  EXPECT_EQ(trace->devices.back().ordinal, 999U);
+  EXPECT_THAT(refusal(ForeignForm::kMemoryProfile, profile(1100)), HasSubstr("1,024 members"));
+}
+
+TEST(MemoryProfile, SmallFilesMakeNoLargeDocument) {
+  for (const std::string_view part : {"[", "{\"a\":", "[[],[],"})
+    EXPECT_THAT(refusal(
+                    ForeignForm::kMemoryProfile, std::string("{\"memoryProfilePerAllocator\":") +
+                                                     [&] {
+                                                       std::string nested;
+                                                       for (int i = 0; i < 1'000'000; ++i)
+                                                         nested += part;
+                                                       return nested;
+                                                     }()),
+                HasSubstr("16 levels"));
+  std::string wide = "{\"memoryProfilePerAllocator\":[0";
+  for (int i = 0; i < 5'000'000; ++i) wide += ",0";
+  EXPECT_THAT(refusal(ForeignForm::kMemoryProfile, wide + "]}"), HasSubstr("4,194,304 values"));
 }
 
 // Real files, cut at many places and with changed bytes: no crash, and every error has a text.

@@ -28,6 +28,10 @@ constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
 constexpr uint64_t kMaxBlocks = uint64_t{1} << 20;
 // Samples refer to locations by number, so those of a small file may have any number of frames.
 constexpr uint64_t kMaxFrames = uint64_t{1} << 24;
+// Of the file: messages and numbers are larger in memory than the 2 bytes and 1 byte that they take
+// at least.
+constexpr size_t kMaxMessages = size_t{1} << 22;
+constexpr size_t kMaxNumbers = size_t{1} << 25;
 constexpr uint64_t kMaxTotal = uint64_t{1} << 62;
 constexpr uint64_t kFirstAddress = uint64_t{1} << 40;
 
@@ -41,10 +45,22 @@ struct Location {
   std::vector<std::pair<uint64_t, int64_t>> lines;  // function, line; innermost first
 };
 
+struct TooManyParts {};
+
 // profile.proto, as it is written. The texts refer to the bytes.
 struct Profile {
+  size_t messages = 0;
+  size_t numbers = 0;
+
+  // Throws TooManyParts.
+  void count(size_t more_messages, size_t more_numbers) {
+    messages += more_messages;
+    numbers += more_numbers;
+    if (messages > kMaxMessages || numbers > kMaxNumbers) throw TooManyParts();
+  }
+
   std::vector<std::pair<int64_t, int64_t>> types;  // type, unit
-  std::vector<Sample> samples;
+  std::vector<std::string_view> samples;           // messages
   std::unordered_map<uint64_t, Location> locations;
   std::unordered_map<uint64_t, std::pair<int64_t, int64_t>> functions;  // name, file
   std::vector<std::string_view> texts;
@@ -71,15 +87,23 @@ std::pair<int64_t, int64_t> read_pair(pbf_reader message, uint32_t first, uint32
 }
 
 // Numbers are packed, as writers do it, or come one at a time.
-Sample read_sample(pbf_reader message) {
+Sample read_sample(std::string_view bytes, Profile& profile) {
   Sample sample;
+  pbf_reader message(bytes.data(), bytes.size());
   while (message.next()) {
+    profile.count(0, 1);
     if (has_bytes(message, proto::sample::kLocations)) {
-      for (const uint64_t id : message.get_packed_uint64()) sample.locations.push_back(id);
+      for (const uint64_t id : message.get_packed_uint64()) {
+        profile.count(0, 1);
+        sample.locations.push_back(id);
+      }
     } else if (has_number(message, proto::sample::kLocations)) {
       sample.locations.push_back(message.get_uint64());
     } else if (has_bytes(message, proto::sample::kValues)) {
-      for (const int64_t value : message.get_packed_int64()) sample.values.push_back(value);
+      for (const int64_t value : message.get_packed_int64()) {
+        profile.count(0, 1);
+        sample.values.push_back(value);
+      }
     } else if (has_number(message, proto::sample::kValues)) {
       sample.values.push_back(message.get_int64());
     } else if (has_bytes(message, proto::sample::kLabel)) {
@@ -92,9 +116,10 @@ Sample read_sample(pbf_reader message) {
   return sample;
 }
 
-std::pair<uint64_t, Location> read_location(pbf_reader message) {
+std::pair<uint64_t, Location> read_location(pbf_reader message, Profile& profile) {
   std::pair<uint64_t, Location> location;
   while (message.next()) {
+    profile.count(0, 1);
     if (has_number(message, proto::location::kId)) {
       location.first = message.get_uint64();
     } else if (has_bytes(message, proto::location::kLine)) {
@@ -128,13 +153,14 @@ Profile read_profile(std::string_view bytes) {
   Profile profile;
   pbf_reader message(bytes.data(), bytes.size());
   while (message.next()) {
+    profile.count(1, 0);
     if (has_bytes(message, proto::profile::kSampleType)) {
       profile.types.push_back(
           read_pair(message.get_message(), proto::value_type::kType, proto::value_type::kUnit));
     } else if (has_bytes(message, proto::profile::kSample)) {
-      profile.samples.push_back(read_sample(message.get_message()));
+      profile.samples.push_back(text_of(message));
     } else if (has_bytes(message, proto::profile::kLocation)) {
-      profile.locations.insert(read_location(message.get_message()));
+      profile.locations.insert(read_location(message.get_message(), profile));
     } else if (has_bytes(message, proto::profile::kFunction)) {
       read_function(message.get_message(), profile);
     } else if (has_bytes(message, proto::profile::kText)) {
@@ -274,12 +300,26 @@ void Assembler::finish() {
     placed.blocks = std::move(device.blocks);
     trace_.devices.push_back(std::move(placed));
   }
-  trace_.origin.notes.push_back(
-      {"a profile is one moment: it has no events, no addresses and no reserved bytes; blocks of a "
-       "stack are shown in equal sizes"});
+  trace_.origin.notes.push_back({tr_later(
+      "a profile is one moment: it has no events, no addresses and no reserved bytes; blocks of a "
+      "stack are shown in equal sizes")});
   if (merged_ != 0)
     trace_.origin.notes.push_back(
-        {"stacks with more blocks than vram lists one by one are shown as one block", merged_});
+        {tr_later("stacks with more blocks than vram lists one by one are shown as one block"),
+         merged_});
+}
+
+Result<> assemble(Profile profile, Trace& trace) {
+  const auto bytes_type = find_type(profile, "bytes");
+  if (!bytes_type)
+    return fail(Code::kUnsupported,
+                "expected a pprof profile with a sample type in bytes, such as that of "
+                "jax.profiler.save_device_memory_profile(), found none");
+  Assembler assembler(profile, *bytes_type, find_type(profile, "count"), trace);
+  for (const std::string_view sample : profile.samples)
+    VRAM_TRY(assembler.add(read_sample(sample, profile)));
+  assembler.finish();
+  return {};
 }
 
 }  // namespace
@@ -288,22 +328,16 @@ Result<Trace> import_heap_profile(ByteSource& source, const OpenOptions& options
   VRAM_TRY_ASSIGN(const std::string bytes, read_all(source, options, kMaxBytes, "a profile"));
   if (source.is_truncated())
     return fail(Code::kBadInput, "the profile is truncated: its texts come last");
-  Profile profile;
+  Trace trace;
   try {
-    profile = read_profile(bytes);
+    VRAM_TRY(assemble(read_profile(bytes), trace));
   } catch (const protozero::exception& error) {
     return fail(Code::kBadInput, "expected a pprof profile, found damaged protobuf: {}",
                 error.what());
+  } catch (const TooManyParts&) {
+    return fail(Code::kTooLarge, "expected at most {} messages and {} numbers in a profile",
+                format_count(kMaxMessages), format_count(kMaxNumbers));
   }
-  const auto bytes_type = find_type(profile, "bytes");
-  if (!bytes_type)
-    return fail(Code::kUnsupported,
-                "expected a pprof profile with a sample type in bytes, such as that of "
-                "jax.profiler.save_device_memory_profile(), found none");
-  Trace trace;
-  Assembler assembler(profile, *bytes_type, find_type(profile, "count"), trace);
-  for (const Sample& sample : profile.samples) VRAM_TRY(assembler.add(sample));
-  assembler.finish();
   trace.origin.format = "pprof profile";
   return trace;
 }

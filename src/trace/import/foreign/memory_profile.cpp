@@ -9,7 +9,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +22,10 @@ namespace {
 
 // The tool itself keeps a thousand changes; real ones have a few MiB.
 constexpr uint64_t kMaxMemoryProfileBytes = uint64_t{64} << 20;
+constexpr size_t kMaxProfileDepth = 16;
+constexpr size_t kMaxProfileValues = size_t{1} << 22;
+// Of an object, such as that of the allocators: looking up one of N members takes N steps.
+constexpr size_t kMaxProfileMembers = 1024;
 constexpr uint64_t kMaxListedBlocks = uint64_t{1} << 20;
 constexpr uint64_t kMaxProfileTotal = uint64_t{1} << 62;
 constexpr uint64_t kProfileAddress = uint64_t{1} << 40;
@@ -50,6 +57,52 @@ const Json* item(const Json& list, int64_t index) {
   return &list[static_cast<size_t>(index)];
 }
 
+// Reads a document without keeping it, up to the first part that exceeds a limit: a small file can
+// be a large document.
+class DocumentLimits final : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return part(); }
+  bool boolean(bool) override { return part(); }
+  bool number_integer(int64_t) override { return part(); }
+  bool number_unsigned(uint64_t) override { return part(); }
+  bool number_float(double, const std::string&) override { return part(); }
+  bool string(std::string&) override { return part(); }
+  bool binary(binary_t&) override { return part(); }
+  bool start_object(size_t) override { return begin(); }
+  bool end_object() override { return end(); }
+  bool start_array(size_t) override { return begin(); }
+  bool end_array() override { return end(); }
+  bool key(std::string&) override {
+    is_exceeded_ |= ++members_[depth_] > kMaxProfileMembers;
+    return part();
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+  [[nodiscard]] bool is_exceeded() const { return is_exceeded_; }
+
+ private:
+  bool part() {
+    is_exceeded_ |= ++values_ > kMaxProfileValues;
+    return !is_exceeded_;
+  }
+  bool begin() {
+    is_exceeded_ |= depth_ == kMaxProfileDepth;
+    if (is_exceeded_) return false;
+    members_[++depth_] = 0;
+    return part();
+  }
+  bool end() {
+    --depth_;
+    return true;
+  }
+
+  std::array<size_t, kMaxProfileDepth + 1> members_{};  // by depth
+  size_t depth_ = 0;
+  size_t values_ = 0;
+  bool is_exceeded_ = false;
+};
+
 class ProfileReader {
  public:
   explicit ProfileReader(Trace& trace) : trace_(trace) {}
@@ -62,6 +115,7 @@ class ProfileReader {
   [[nodiscard]] StackId stack_of(const Json& activity);
 
   Trace& trace_;
+  std::set<std::pair<DeviceKind, uint32_t>> devices_;
   uint64_t total_ = 0;
   uint64_t blocks_ = 0;
   uint64_t merged_ = 0;
@@ -122,10 +176,7 @@ Result<> ProfileReader::add_allocator(const std::string& name, const Json& profi
   const Json& active = member(profile, "activeAllocations");
   DeviceTrace device;
   std::tie(device.kind, device.ordinal) = device_of_allocator(name);
-  const auto is_same = [&](const DeviceTrace& other) {
-    return other.kind == device.kind && other.ordinal == device.ordinal;
-  };
-  while (std::ranges::any_of(trace_.devices, is_same)) ++device.ordinal;
+  while (devices_.contains({device.kind, device.ordinal})) ++device.ordinal;
   device.has_end_state = true;
   device.segments.emplace_back().address = kProfileAddress;
   if (active.is_array()) {
@@ -147,6 +198,7 @@ Result<> ProfileReader::add_allocator(const std::string& name, const Json& profi
   segment.block_count = static_cast<uint32_t>(device.blocks.size());
   segment.claimed_allocated_bytes = segment.size_bytes;
   segment.claimed_active_bytes = segment.size_bytes;
+  devices_.emplace(device.kind, device.ordinal);
   trace_.devices.push_back(std::move(device));
   return {};
 }
@@ -155,14 +207,16 @@ void ProfileReader::finish() {
   std::ranges::stable_sort(trace_.devices, {}, [](const DeviceTrace& device) {
     return std::pair(device.kind, device.ordinal);
   });
-  trace_.origin.notes.push_back(
-      {"a memory profile of XProf is one moment, the peak of each allocator: it has no events and "
-       "no addresses; each allocator is a device"});
+  trace_.origin.notes.push_back({tr_later(
+      "a memory profile of XProf is one moment, the peak of each allocator: it has no events and "
+      "no addresses; each allocator is a device")});
   if (merged_ != 0)
     trace_.origin.notes.push_back(
-        {"operators with more blocks than vram lists one by one are shown as one block", merged_});
+        {tr_later("operators with more blocks than vram lists one by one are shown as one block"),
+         merged_});
   if (lost_ != 0)
-    trace_.origin.notes.push_back({"active allocations that refer to nothing left out", lost_});
+    trace_.origin.notes.push_back(
+        {tr_later("active allocations that refer to nothing left out"), lost_});
 }
 
 }  // namespace
@@ -170,6 +224,15 @@ void ProfileReader::finish() {
 Result<Trace> import_memory_profile(ByteSource& source, const OpenOptions& options) {
   VRAM_TRY_ASSIGN(const std::string bytes,
                   read_all(source, options, kMaxMemoryProfileBytes, "a memory profile"));
+  DocumentLimits limits;
+  static_cast<void>(Json::sax_parse(bytes, &limits));
+  if (limits.is_exceeded()) {
+    return fail(Code::kTooLarge,
+                "expected JSON of at most {} values, {} levels and {} members of an object, found "
+                "more",
+                format_count(kMaxProfileValues), kMaxProfileDepth,
+                format_count(kMaxProfileMembers));
+  }
   const Json document = Json::parse(bytes, nullptr, false);
   const Json& allocators = member(document, "memoryProfilePerAllocator");
   if (!allocators.is_object())

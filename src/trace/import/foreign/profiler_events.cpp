@@ -166,11 +166,12 @@ Result<> ProfilerEvents::finish() {
   const auto is_gpu = [](const Change& change) { return !change.is_host; };
   if (std::ranges::any_of(changes_, is_gpu)) {
     const uint64_t left_out = std::erase_if(changes_, [](const Change& c) { return c.is_host; });
-    if (left_out != 0) trace_.origin.notes.push_back({"events of host memory left out", left_out});
+    if (left_out != 0)
+      trace_.origin.notes.push_back({tr_later("events of host memory left out"), left_out});
   } else {
-    trace_.origin.notes.push_back(
-        {"only host memory was profiled, that of PyTorch's CPU allocator; reports call this device "
-         "pinned host memory"});
+    trace_.origin.notes.push_back({tr_later(
+        "only host memory was profiled, that of PyTorch's CPU allocator; reports call this device "
+        "pinned host memory")});
   }
   std::ranges::stable_sort(changes_, {}, &Change::time_us);
   std::vector<std::vector<size_t>> changes_of(calls_.size());
@@ -182,10 +183,10 @@ Result<> ProfilerEvents::finish() {
   trace_.has_time = true;
   if (without_use_ != 0)
     trace_.origin.notes.push_back(
-        {"[memory] events without bytes or place left out", without_use_});
-  trace_.origin.notes.push_back(
-      {"torch.profiler records no segments, streams or pools: reserved bytes are those of the "
-       "blocks"});
+        {tr_later("[memory] events without bytes or place left out"), without_use_});
+  trace_.origin.notes.push_back({tr_later(
+      "torch.profiler records no segments, streams or pools: reserved bytes are those of the "
+      "blocks")});
   return {};
 }
 

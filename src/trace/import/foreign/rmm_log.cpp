@@ -146,11 +146,12 @@ Result<Trace> import_rmm_log(ByteSource& source, const OpenOptions& options) {
   if (source.is_truncated()) trace.origin.truncated_at_byte = records.begin();
   trace.origin.format = "RMM log";
   trace.settings.push_back({std::string(kAllocatorSetting), std::string(kUnknownAllocator)});
-  trace.origin.notes.push_back(
-      {"RMM's logs name no device, no segments and no free memory: the device is shown as 0, "
-       "reserved bytes are those of the blocks, and free bytes at failures are shown as 0"});
+  trace.origin.notes.push_back({tr_later(
+      "RMM's logs name no device, no segments and no free memory: the device is shown as 0, "
+      "reserved bytes are those of the blocks, and free bytes at failures are shown as 0")});
   if (times.has_no_date())
-    trace.origin.notes.push_back({"the log has times without a date: dates count from 1970-01-01"});
+    trace.origin.notes.push_back(
+        {tr_later("the log has times without a date: dates count from 1970-01-01")});
   return trace;
 }
 

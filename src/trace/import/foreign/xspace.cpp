@@ -22,6 +22,9 @@ using protozero::pbf_reader;
 
 constexpr uint64_t kMaxXSpaceBytes = uint64_t{1} << 30;
 constexpr uint64_t kMaxBlockBytes = uint64_t{1} << 48;
+// Far more than events of a profiler have; further ones are left out.
+constexpr size_t kMaxEventStats = 256;
+constexpr size_t kMaxPlaneNames = size_t{1} << 22;
 
 namespace xplane_field {
 constexpr uint32_t kPlane = 1;      // of XSpace
@@ -72,30 +75,28 @@ void read_xname(pbf_reader entry, XNames& names) {
       entry.skip();
     }
   }
-  names.try_emplace(key, name);
+  if (names.size() < kMaxPlaneNames) names.try_emplace(key, name);
 }
 
 struct XPlane {
   std::string_view name;
   XNames events;
   XNames stats;
-  std::vector<std::string_view> lines;      // messages
-  std::vector<std::string_view> own_stats;  // messages
+  std::string_view message;
 };
 
-XPlane read_xplane(pbf_reader message) {
+// The tables come after the lines that need them.
+XPlane read_xplane(std::string_view bytes) {
   XPlane plane;
+  plane.message = bytes;
+  pbf_reader message(bytes.data(), bytes.size());
   while (message.next()) {
     if (has_bytes(message, xplane_field::kPlaneName))
       plane.name = text_of(message);
-    else if (has_bytes(message, xplane_field::kLine))
-      plane.lines.push_back(text_of(message));
     else if (has_bytes(message, xplane_field::kEventMetadata))
       read_xname(message.get_message(), plane.events);
     else if (has_bytes(message, xplane_field::kStatMetadata))
       read_xname(message.get_message(), plane.stats);
-    else if (has_bytes(message, xplane_field::kPlaneStat))
-      plane.own_stats.push_back(text_of(message));
     else
       message.skip();
   }
@@ -147,6 +148,7 @@ class XSpaceReader {
     std::vector<XStat> stats;
   };
   [[nodiscard]] static EventFields read_event(pbf_reader message, const XPlane& plane);
+  void read_plane(const XPlane& plane);
   void read_line(pbf_reader message, const XPlane& plane);
   void add_change(const EventFields& event, int64_t line_ns);
   void add_step(const EventFields& event, int64_t line_ns);
@@ -172,7 +174,7 @@ XSpaceReader::EventFields XSpaceReader::read_event(pbf_reader message, const XPl
       event.offset_ps = message.get_uint64();
     else if (has_number(message, xplane_field::kEventDuration))
       event.duration_ps = message.get_uint64();
-    else if (has_bytes(message, xplane_field::kEventStat))
+    else if (has_bytes(message, xplane_field::kEventStat) && event.stats.size() < kMaxEventStats)
       event.stats.push_back(read_xstat(message.get_message(), plane.stats));
     else
       message.skip();
@@ -182,17 +184,18 @@ XSpaceReader::EventFields XSpaceReader::read_event(pbf_reader message, const XPl
 
 void XSpaceReader::read_line(pbf_reader message, const XPlane& plane) {
   int64_t line_ns = 0;
-  std::vector<std::string_view> events;
-  while (message.next()) {
-    if (has_number(message, xplane_field::kLineTime))
-      line_ns = message.get_int64();
-    else if (has_bytes(message, xplane_field::kEvent))
-      events.push_back(text_of(message));
+  for (pbf_reader fields = message; fields.next();) {
+    if (has_number(fields, xplane_field::kLineTime))
+      line_ns = fields.get_int64();
     else
-      message.skip();
+      fields.skip();
   }
-  for (const std::string_view bytes : events) {
-    const EventFields event = read_event(pbf_reader(bytes.data(), bytes.size()), plane);
+  while (message.next()) {
+    if (!has_bytes(message, xplane_field::kEvent)) {
+      message.skip();
+      continue;
+    }
+    const EventFields event = read_event(message.get_message(), plane);
     if (event.name == "MemoryAllocation" || event.name == "MemoryDeallocation")
       add_change(event, line_ns);
     else
@@ -264,13 +267,21 @@ void XSpaceReader::read(std::string_view bytes) {
       space.skip();
       continue;
     }
-    const XPlane plane = read_xplane(space.get_message());
-    for (const std::string_view line : plane.lines)
-      read_line(pbf_reader(line.data(), line.size()), plane);
-    for (const std::string_view own : plane.own_stats) {
-      const XStat stat = read_xstat(pbf_reader(own.data(), own.size()), plane.stats);
+    read_plane(read_xplane(text_of(space)));
+  }
+}
+
+void XSpaceReader::read_plane(const XPlane& plane) {
+  pbf_reader message(plane.message.data(), plane.message.size());
+  while (message.next()) {
+    if (has_bytes(message, xplane_field::kLine)) {
+      read_line(message.get_message(), plane);
+    } else if (has_bytes(message, xplane_field::kPlaneStat)) {
+      const XStat stat = read_xstat(message.get_message(), plane.stats);
       if (stat.name == "profile_start_time")
         start_ns_ = static_cast<int64_t>(stat.number.value_or(0));
+    } else {
+      message.skip();
     }
   }
 }
@@ -301,12 +312,12 @@ Result<> XSpaceReader::finish() {
   trace_.has_time = true;
   if (without_use_ != 0)
     trace_.origin.notes.push_back(
-        {"memory events without bytes or address left out", without_use_});
+        {tr_later("memory events without bytes or address left out"), without_use_});
   if (!has_gpu)
     trace_.origin.notes.push_back(
-        {"only host memory was profiled; reports call this device pinned host memory"});
+        {tr_later("only host memory was profiled; reports call this device pinned host memory")});
   trace_.origin.notes.push_back(
-      {"XProf records no segments or streams: reserved bytes are those of the blocks"});
+      {tr_later("XProf records no segments or streams: reserved bytes are those of the blocks")});
   return {};
 }
 

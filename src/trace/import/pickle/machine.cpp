@@ -84,8 +84,8 @@ Result<Outcome> Machine::run() {
 
 inline bool Machine::mark() {
   if (marks_.full()) {
-    return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
-                                                   Marks::kMaxMarks / 2, offset())});
+    return fail_with({Code::kTooLarge, trf("data nested deeper than {} levels at byte {}",
+                                           Marks::kMaxMarks / 2, offset())});
   }
   marks_.push(stack_.size());
   return true;
@@ -236,22 +236,21 @@ bool Machine::refill(const uint8_t*& at, size_t wanted) {
   const uint64_t used_bytes =
       sink_.memory_bytes() + memo_.memory_bytes() + stack_.size() * sizeof(Value);
   if (used_bytes > limits_.max_memory_bytes) {
-    return fail_with(
-        {Code::kTooLarge, fmt::format("reading needs more than {} of memory (at byte {})",
-                                      format_bytes(limits_.max_memory_bytes), offset())});
+    return fail_with({Code::kTooLarge, trf("reading needs more than {} of memory (at byte {})",
+                                           format_bytes(limits_.max_memory_bytes), offset())});
   }
   if (stack_.size() > max_small_) {
-    return fail_with({Code::kTooLarge, fmt::format("a list of {} values that are not in any use "
-                                                   "ends before byte {}: not a recording",
-                                                   stack_.size(), offset())});
+    return fail_with({Code::kTooLarge, trf("a list of {} values that are not in any use "
+                                           "ends before byte {}: not a recording",
+                                           stack_.size(), offset())});
   }
   return true;
 }
 
 bool Machine::begin(Kind kind) {
   if (open_.begin(kind)) return true;
-  return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
-                                                 kMaxOpen, offset())});
+  return fail_with(
+      {Code::kTooLarge, trf("data nested deeper than {} levels at byte {}", kMaxOpen, offset())});
 }
 
 bool Machine::set_items(size_t first_item) {

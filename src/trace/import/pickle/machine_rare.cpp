@@ -98,8 +98,8 @@ bool Machine::put(uint64_t index) {
   if (stack_.size() <= marks_.floor()) return underflow("PUT");
   if (index >= max_small_) {
     return fail_with(
-        {Code::kTooLarge, fmt::format("memo entry {} at byte {} is out of proportion to the file",
-                                      index, offset())});
+        {Code::kTooLarge,
+         trf("memo entry {} at byte {} is out of proportion to the file", index, offset())});
   }
   const Value top = stack_.back();
   if (top.kind() >= Kind::kOpenDict) open_.stored(top, index);
@@ -114,14 +114,14 @@ bool Machine::get_open(uint64_t index, const Value& value) {
   }
   if (value.kind() == Kind::kUnset) {
     return fail_with(
-        {Code::kBadInput, fmt::format("byte {} refers to memo entry {}, which nothing has stored",
-                                      offset(), index)});
+        {Code::kBadInput,
+         trf("byte {} refers to memo entry {}, which nothing has stored", offset(), index)});
   }
   if (!open_.is_current(value)) {
-    return fail_with({Code::kBadInput,
-                      fmt::format("byte {} refers to memo entry {}, a container stored twice while "
-                                  "it was being filled: no recording does that",
-                                  offset(), index)});
+    return fail_with(
+        {Code::kBadInput, trf("byte {} refers to memo entry {}, a container stored twice while "
+                              "it was being filled: no recording does that",
+                              offset(), index)});
   }
   open_.close_current(value);
   push(memo_[index]);
@@ -130,13 +130,13 @@ bool Machine::get_open(uint64_t index, const Value& value) {
 
 bool Machine::not_open(const Value& target, const char* opcode, const char* wanted) {
   if (target.kind() == Kind::kRecord) {
-    return fail_with({Code::kBadInput,
-                      fmt::format("{} at byte {} changes a container after it was used: the data "
-                                  "refers to itself, which no recording does",
-                                  opcode, offset())});
+    return fail_with(
+        {Code::kBadInput, trf("{} at byte {} changes a container after it was used: the data "
+                              "refers to itself, which no recording does",
+                              opcode, offset())});
   }
-  return fail_with({Code::kBadInput, fmt::format("{} at byte {} needs {} and finds something else",
-                                                 opcode, offset(), wanted)});
+  return fail_with({Code::kBadInput, trf("{} at byte {} needs {} and finds something else", opcode,
+                                         offset(), wanted)});
 }
 
 bool Machine::tuple(size_t count) {
@@ -184,10 +184,9 @@ bool Machine::dup() {
 
 bool Machine::text(const uint8_t*& at, uint64_t length) {
   if (length > limits_.max_text_bytes) {
-    return fail_with(
-        {Code::kTooLarge,
-         fmt::format("a text of {} at byte {}; the longest this reads is {}", format_bytes(length),
-                     offset(), format_bytes(limits_.max_text_bytes))});
+    return fail_with({Code::kTooLarge,
+                      trf("a text of {} at byte {}; the longest this reads is {}",
+                          format_bytes(length), offset(), format_bytes(limits_.max_text_bytes))});
   }
   if (static_cast<uint64_t>(end_ - at) < length && !refill(at, length)) return false;
   if (static_cast<uint64_t>(end_ - at) < length) {
@@ -217,8 +216,7 @@ bool Machine::skip_bytes(const uint8_t*& at, uint64_t length) {
 bool Machine::big_int(const uint8_t*& at, uint64_t length, size_t header) {
   constexpr uint64_t kMaxBytes = 64;  // more is no number of bytes of anything
   if (length > kMaxBytes) {
-    return fail_with(
-        {Code::kTooLarge, fmt::format("an integer of {} bytes at byte {}", length, offset())});
+    return fail_with({Code::kTooLarge, trf("an integer of {} bytes at byte {}", length, offset())});
   }
   if (static_cast<size_t>(end_ - at) < header + length && !refill(at, header + length))
     return false;
@@ -251,35 +249,32 @@ bool Machine::refuse(uint8_t byte, const uint8_t* at) {
   switch (opcode.why) {
     case Refusal::kCode:
       return fail_with(
-          {Code::kBadInput,
-           fmt::format("refused: the pickle opcode {} at byte {} refers to program code "
-                       "or outside objects, and a memory snapshot holds plain data only",
-                       opcode.name, where)});
+          {Code::kBadInput, trf("refused: the pickle opcode {} at byte {} refers to program code "
+                                "or outside objects, and a memory snapshot holds plain data only",
+                                opcode.name, where)});
     case Refusal::kText:
       return fail_with(
-          {Code::kUnsupported,
-           fmt::format("the pickle opcode {} at byte {} is of the text protocols 0 and "
-                       "1; save the recording again with pickle.dump(data, file, "
-                       "protocol=4)",
-                       opcode.name, where)});
+          {Code::kUnsupported, trf("the pickle opcode {} at byte {} is of the text protocols 0 and "
+                                   "1; save the recording again with pickle.dump(data, file, "
+                                   "protocol=4)",
+                                   opcode.name, where)});
     case Refusal::kSet:
       return fail_with(
-          {Code::kBadInput, fmt::format("the pickle opcode {} at byte {} makes a set, and a memory "
-                                        "snapshot has none",
-                                        opcode.name, where)});
+          {Code::kBadInput, trf("the pickle opcode {} at byte {} makes a set, and a memory "
+                                "snapshot has none",
+                                opcode.name, where)});
     case Refusal::kUnknown:
       break;
   }
-  return fail_with(
-      {Code::kBadInput, fmt::format("expected a pickle opcode at byte {}, found the byte "
-                                    "0x{:02x}: damaged, or not a pickle",
-                                    where, byte)});
+  return fail_with({Code::kBadInput, trf("expected a pickle opcode at byte {}, found the byte "
+                                         "0x{:02x}: damaged, or not a pickle",
+                                         where, byte)});
 }
 
 bool Machine::underflow(const char* opcode) {
-  return fail_with({Code::kBadInput, fmt::format("{} at byte {} lacks the values it works on: "
-                                                 "damaged, or not a pickle",
-                                                 opcode, offset())});
+  return fail_with({Code::kBadInput, trf("{} at byte {} lacks the values it works on: "
+                                         "damaged, or not a pickle",
+                                         opcode, offset())});
 }
 
 bool Machine::fail_with(Error error) {

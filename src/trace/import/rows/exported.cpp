@@ -53,9 +53,9 @@ Result<Trace> import_exported(ByteSource& source, ExportForm form, const OpenOpt
   trace.origin.format =
       fmt::format("{} of vram convert{}{}", form == ExportForm::kCsv ? "CSV" : "JSON lines",
                   packing.empty() ? "" : ", ", packing);
-  trace.origin.notes.push_back(
-      {"an export holds events only: the state at the end, annotations, settings and what the "
-       "process said of itself are not in it"});
+  trace.origin.notes.push_back({tr_later(
+      "an export holds events only: the state at the end, annotations, settings and what the "
+      "process said of itself are not in it")});
   return trace;
 }
 

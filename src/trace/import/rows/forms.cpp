@@ -249,7 +249,7 @@ class JsonCursor {
       out += kMeant[which];
       return {};
     }
-    if (c != 'u') return unlike("an escape of JSON", rest_);
+    if (c != 'u') return unlike(tr("an escape of JSON"), rest_);
     auto code = read_unit();
     if (!code) return tl::unexpected(code.error());
     const bool is_high = *code >= 0xD800 && *code < 0xDC00;
@@ -264,7 +264,7 @@ class JsonCursor {
   [[nodiscard]] Result<uint32_t> read_unit() {
     const auto unit = rest_.size() < 4 ? parse_address("")
                                        : parse_address("0x" + std::string(rest_.substr(0, 4)));
-    if (!unit) return unlike("four hexadecimal digits", rest_);
+    if (!unit) return unlike(tr("four hexadecimal digits"), rest_);
     rest_.remove_prefix(4);
     return static_cast<uint32_t>(*unit);
   }

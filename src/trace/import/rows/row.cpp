@@ -48,7 +48,7 @@ template Result<int64_t> parse_digits(std::string_view, std::string_view, int, s
 
 template <typename Number>
 Result<Number> parse_whole(std::string_view text) {
-  return parse_digits<Number>(text, text, 10, "a whole number");
+  return parse_digits<Number>(text, text, 10, tr("a whole number"));
 }
 template Result<uint32_t> parse_whole(std::string_view);
 template Result<uint64_t> parse_whole(std::string_view);
@@ -57,7 +57,7 @@ template Result<int64_t> parse_whole(std::string_view);
 Result<uint64_t> parse_address(std::string_view text) {
   constexpr std::string_view kHex = "0x";
   return parse_digits<uint64_t>(text, text.starts_with(kHex) ? text.substr(kHex.size()) : "", 16,
-                                "an address such as 0x7f1ca0000000");
+                                tr("an address such as 0x7f1ca0000000"));
 }
 
 Result<DeviceKind> parse_device_kind(std::string_view text) {

@@ -23,31 +23,31 @@ constexpr const char* kExpected = tr_later(
 std::string describe(const Collected& all, const Value& root) {
   switch (root.kind()) {
     case Kind::kText:
-      return "a text";
+      return tr("a text");
     case Kind::kNone:
       return "None";
     case Kind::kRecord:
       break;
     default:
-      return "a number or bytes";
+      return tr("a number or bytes");
   }
-  if (root.tag() == kEmpty) return "an empty list";
-  if (root.tag() != kDict) return "a list or a part of a snapshot";
+  if (root.tag() == kEmpty) return tr("an empty list");
+  if (root.tag() != kDict) return tr("a list or a part of a snapshot");
   const Items& items = all.dicts[root.payload()];
-  if (items.empty()) return "an empty dictionary";
+  if (items.empty()) return tr("an empty dictionary");
   std::string keys;
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(items.size(), kShown); ++i) {
     const Value& key = items[i].first;
     if (!keys.empty()) keys += ", ";
     if (key.kind() != Kind::kText) {
-      keys += "a number";
+      keys += tr("a number");
       continue;
     }
     const std::string_view text = all.texts.view(static_cast<uint32_t>(key.payload()));
     keys += '\'' + printable(text.substr(0, 40)) + '\'';
   }
-  return fmt::format("a dictionary with the keys {}{}", keys, items.size() > kShown ? ", …" : "");
+  return trf("a dictionary with the keys {}{}", keys, items.size() > kShown ? ", …" : "");
 }
 
 // Old dumps are the bare list of segments: the same as a snapshot with nothing else.
@@ -78,30 +78,32 @@ bool traces_truncated(const Collected& all, Key key) {
 }
 
 std::string device_name(const DeviceKey& key) {
-  return key.first == DeviceKind::kGpu ? fmt::format("device {}", key.second)
-                                       : fmt::format("pinned host memory {}", key.second);
+  return key.first == DeviceKind::kGpu ? trf("device {}", key.second)
+                                       : trf("pinned host memory {}", key.second);
 }
 
 void note_losses(const Collected& all, const DeviceMap& devices, uint64_t at_byte, Trace& trace) {
   const auto has = [&](Key key) { return (all.root_keys >> key & 1) != 0; };
   std::vector<Note>& notes = trace.origin.notes;
   notes.push_back(
-      {fmt::format("the file ends early, at byte {} of its content; everything complete "
-                   "before that is used",
-                   at_byte)});
+      {trf("the file ends early, at byte {} of its content; everything complete "
+           "before that is used",
+           at_byte)});
   if (!has(kSegments)) {
-    notes.push_back({"lost: the segments, so the state at the end is unknown"});
+    notes.push_back({tr_later("lost: the segments, so the state at the end is unknown")});
   } else if (!whole_segments(all, kSegments)) {
-    notes.push_back({"lost: some of the segments, so the state at the end is not known in full"});
+    notes.push_back(
+        {tr_later("lost: some of the segments, so the state at the end is not known in full")});
   }
-  if (!has(kDeviceTraces)) notes.push_back({"lost: the events of all devices"});
+  if (!has(kDeviceTraces)) notes.push_back({tr_later("lost: the events of all devices")});
   for (const auto& [key, pieces] : devices) {
     if (!pieces.trace_truncated) continue;
-    notes.push_back({fmt::format("lost: the events of {} after its number {}", device_name(key),
-                                 pieces.entry_count)});
+    notes.push_back(
+        {trf("lost: the events of {} after its number {}", device_name(key), pieces.entry_count)});
   }
   if (traces_truncated(all, kDeviceTraces)) {
-    notes.push_back({"lost: the events of the devices that follow in the file, if there were any"});
+    notes.push_back(
+        {tr_later("lost: the events of the devices that follow in the file, if there were any")});
   }
 }
 
@@ -265,10 +267,10 @@ void deduce_pools(Trace& trace) {
         events.begin(), events.end(), [](const Event& e) { return e.pool == kUnknownPool; }));
   }
   trace.origin.notes.push_back(
-      {"entries do not name their pool; it is deduced from the segments at the end"});
+      {tr_later("entries do not name their pool; it is deduced from the segments at the end")});
   if (unknown != 0) {
     trace.origin.notes.push_back(
-        {"entries in segments that were given back: their pool is unknown", unknown});
+        {tr_later("entries in segments that were given back: their pool is unknown"), unknown});
   }
 }
 

@@ -34,9 +34,9 @@ std::vector<Note> Anomalies::notes() const {
   std::vector<Note> notes;
   for (const Named& named : named_) {
     notes.push_back(
-        {fmt::format("unknown {} '{}' in {}", named.what, named.name, named.where), named.count});
+        {trf("unknown {} '{}' in {}", named.what, named.name, named.where), named.count});
   }
-  if (more_ != 0) notes.push_back({"other unknown names", more_});
+  if (more_ != 0) notes.push_back({tr_later("other unknown names"), more_});
   for (const auto& [sentence, times] : sentences_) notes.push_back({std::string(sentence), times});
   return notes;
 }
@@ -82,7 +82,7 @@ void Dict::set(std::span<const Value> items) {
 void note_unknown_keys(Collected& all, const Dict& dict, const char* where) {
   for (const auto& [key, value] : dict.others) {
     if (key.kind() != Kind::kText) {
-      all.anomalies.count("dictionary keys that are no texts");
+      all.anomalies.count(tr_later("dictionary keys that are no texts"));
       continue;
     }
     const auto number = static_cast<uint32_t>(key.payload());

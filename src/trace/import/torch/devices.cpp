@@ -242,7 +242,7 @@ std::vector<Setting> flatten_settings(Collected& all) {
     flatten(all, all.dicts[all.root[kAllocatorSettings].payload()], "", 0, settings);
   }
   if (settings.size() >= kMaxSettings) {
-    all.anomalies.count("allocator settings beyond the 4,096th, left out");
+    all.anomalies.count(tr_later("allocator settings beyond the 4,096th, left out"));
   }
   return settings;
 }

@@ -12,7 +12,7 @@ using pickle::Value;
 
 namespace {
 constexpr size_t kMaxFrames = 1U << 16;  // of one stack
-constexpr const char* kTooManyFrames = "frames beyond the 65,536th of a stack, left out";
+constexpr const char* kTooManyFrames = tr_later("frames beyond the 65,536th of a stack, left out");
 constexpr size_t kMaxScalars = 4096;  // of one list
 
 std::optional<Value> small_pair(std::span<const Value> items) {
@@ -127,7 +127,7 @@ void Lists::append_to_range(List& list, const Value& item, const char* what) {
     list.first = item.payload();
     if (content == kEntry) static_cast<void>(entry_list_of(list));
   } else if (item.payload() != list.first + list.count) {
-    all_.refuse(fmt::format("{} is in two lists or twice in one, which no recording does", what));
+    all_.refuse(trf("{} is in two lists or twice in one, which no recording does", what));
     return;
   }
   ++list.count;

@@ -121,7 +121,7 @@ PoolId Names::pool_of(const Value& value) {
     const std::vector<Value>& pair = all_.scalar_lists[value.payload()];
     name = {all_.numbers.address(pair[0]), all_.numbers.address(pair[1])};
   } else {
-    all_.anomalies.count("pool ids that are no pair of integers");
+    all_.anomalies.count(tr_later("pool ids that are no pair of integers"));
     return kUnknownPool;
   }
   last_pool_value_ = value;

@@ -10,7 +10,7 @@ using pickle::Value;
 Value Entries::end_entry(const Dict& dict) {
   const Value action = dict.fields[kAction];
   if (action.kind() != Kind::kText) {
-    all_.anomalies.count("entries without a readable action, left out");
+    all_.anomalies.count(tr_later("entries without a readable action, left out"));
     return record(kSkipped);
   }
   const auto word = static_cast<uint32_t>(action.payload());
@@ -26,7 +26,7 @@ Value Entries::end_entry(const Dict& dict) {
   const bool oom = event.kind == EventKind::kOom;
   const bool has_address = dict.has(oom && dict.has(kDeviceFree) ? kDeviceFree : kAddr);
   if (event.kind < EventKind::kSnapshot && !(has_address && dict.has(kSize))) {
-    all_.anomalies.count("entries without an address or a size, left out");
+    all_.anomalies.count(tr_later("entries without an address or a size, left out"));
     return record(kSkipped);
   }
   event.address =
@@ -53,7 +53,7 @@ Value Entries::end_annotation(const Dict& dict) {
   const Value stage = dict.fields[kStage];
   const bool begins = stage.kind() == Kind::kText && stage.payload() == kWordStart;
   if (!begins && !(stage.kind() == Kind::kText && stage.payload() == kWordEnd)) {
-    all_.anomalies.count("annotations that are neither START nor END, left out");
+    all_.anomalies.count(tr_later("annotations that are neither START nor END, left out"));
     return record(kSkipped);
   }
   Annotation annotation;
@@ -71,7 +71,7 @@ Value Entries::end_user_defined(const Dict& dict) {
   const Frame frame = frames.empty() ? Frame{} : tables_.frames[frames[0]];
   const bool begins = tables_.strings[frame.function] == "START";
   if (!begins && tables_.strings[frame.function] != "END") {
-    all_.anomalies.count("annotations that are neither START nor END, left out");
+    all_.anomalies.count(tr_later("annotations that are neither START nor END, left out"));
     return record(kSkipped);
   }
   Annotation annotation;
@@ -115,7 +115,7 @@ BlockState state_of(const Value& value, Anomalies& anomalies) {
         break;
     }
   }
-  anomalies.count("blocks of an unknown state, taken as inactive");
+  anomalies.count(tr_later("blocks of an unknown state, taken as inactive"));
   return BlockState::kInactive;
 }
 
@@ -187,7 +187,7 @@ std::span<Block> EndState::take_blocks(const Value& value, Segment& segment) {
   if (!is(value, kBlockList)) return {};
   Range& range = all_.block_lists[value.payload()];
   if (range.taken) {
-    all_.refuse("two segments share one list of blocks, which no recording does");
+    all_.refuse(tr("two segments share one list of blocks, which no recording does"));
     return {};
   }
   range.taken = true;
