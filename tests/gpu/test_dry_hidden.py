@@ -34,7 +34,9 @@ with vram.dry_run(gpu="24GiB", world_size=2):
 
 def test_a_build_for_cuda_that_sees_no_gpu() -> None:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, env=environment, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     first, second = (int(line) for line in done.stdout.split())
     assert first == second > 0
