@@ -40,7 +40,7 @@ def test_linear_algebra_is_named(name: str, tmp_path: Path) -> None:
 
 def ran(thread: threading.Thread) -> None:
     thread.start()
-    thread.join()
+    thread.join(timeout=60)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
