@@ -158,6 +158,15 @@ target_include_directories(vram_toml SYSTEM INTERFACE "${TOMLPLUSPLUS_INCLUDE_DI
 target_compile_definitions(vram_toml INTERFACE TOML_EXCEPTIONS=0)
 vram_expose(toml vram_toml)
 
+# stb: PNG pictures, in pictures/ alone: stb_truetype draws text and areas, stb_image_write the file. nanosvg, Cairo and Skia
+# were alternatives: the first draws no text and is in no package of Debian 12, the others are shared libraries with
+# dependencies of their own. Header-only. MIT or public domain.
+find_path(STB_INCLUDE_DIR stb/stb_truetype.h)
+vram_needs(STB_INCLUDE_DIR "stb" "libstb-dev")
+add_library(vram_stb INTERFACE)
+target_include_directories(vram_stb SYSTEM INTERFACE "${STB_INCLUDE_DIR}")
+vram_expose(stb vram_stb)
+
 # SQLite: past samples, in history/ alone. Public domain. ncurses: the terminal of `vram top`, in show/ alone. MIT (X11).
 if(VRAM_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)

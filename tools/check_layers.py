@@ -37,6 +37,7 @@ HEADERS_OF = {
     "json": "nlohmann",
     "protozero": "protozero",
     "beast": "boost",
+    "stb": "stb",
     "toml": "toml++",
     "sqlite": "sqlite3.h",
     "ncurses": "curses.h",

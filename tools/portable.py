@@ -23,7 +23,7 @@ BY_MAKE = ["zlib", "sqlite3", "ncurses"]
 C_FLAGS = ["-O2", "-fPIC", "-ffunction-sections", "-fdata-sections"]
 # Header-only libraries are the same for every processor, so the installed headers are used, but never all of
 # /usr/include, which also contains this machine's glibc.
-HEADERS = ["tl", "CLI", "nlohmann", "protozero", "boost", "toml++"]
+HEADERS = ["tl", "CLI", "nlohmann", "protozero", "boost", "stb", "toml++"]
 CMAKE_PACKAGES = ["tl-expected", "CLI11", "nlohmann_json"]
 TOOLS = (("CC", "cc"), ("AR", "ar"), ("RANLIB", "ranlib"))
 JOBS = os.cpu_count() or 1
@@ -112,6 +112,7 @@ def stage(target: Target, sources: dict[str, Path]) -> dict[str, Path]:
 def licences(zig: Path) -> dict[str, str]:
     """Returns the licence of each library that may be linked in, by name; most must accompany binaries."""
     found = {"libc++": (zig.parent / "lib/libcxx/LICENSE.TXT").read_text()}
+    found["fonts"] = (ROOT / "src/pictures/fonts/COPYRIGHT").read_text()
     for package, folder in library_sources().items():
         found[package] = (folder / "debian/copyright").read_text()
     for name in HEADERS:

@@ -5,7 +5,7 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config ccache git ca-certificates
   libfmt-dev libexpected-dev libcli11-dev nlohmann-json3-dev libprotozero-dev libzstd-dev zlib1g-dev liblzma-dev
-  libboost-dev libtomlplusplus-dev libsqlite3-dev libncurses-dev)
+  libboost-dev libstb-dev libtomlplusplus-dev libsqlite3-dev libncurses-dev)
 python=(python3 python3-venv gettext)
 test=(libgtest-dev libgmock-dev libbenchmark-dev golang-go binutils tmux chromium zsh fish man-db prometheus prometheus-alertmanager systemd
   clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)

@@ -1,3 +1,4 @@
+// size: the rules about which files are written and replaced, in one place.
 #include "base/file.hpp"
 
 #include "base/bytes.hpp"
@@ -227,13 +228,25 @@ bool is_export(std::string_view head, std::string_view tail) {
 
 // An HTML report: web/src/report.html begins with it.
 constexpr std::string_view kPageStart = "<!doctype html>\n<!-- vram report -->\n";
+// Pictures of a report (src/pictures): an SVG, and a PNG whose first chunk behind the header names
+// its writer.
+constexpr std::string_view kSvgStart =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- vram report -->\n";
+constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n";
+constexpr std::string_view kPngWriter("tEXtSoftware\0vram report ", 25);
+
+bool is_own_png(std::string_view head) {
+  constexpr size_t kWriterAt = 37;  // behind IHDR and the chunk's length
+  return head.starts_with(kPngStart) && head.size() > kWriterAt &&
+         head.substr(kWriterAt).starts_with(kPngWriter);
+}
 
 bool is_own_format(std::string_view head, std::string_view tail) {
-  constexpr std::array kStarts = {kVtraceStart, kCsvStart,   kBaselineStart,
-                                  kJunitStart,  kSarifStart, kPageStart};
+  constexpr std::array kStarts = {kVtraceStart, kCsvStart,  kBaselineStart, kJunitStart,
+                                  kSarifStart,  kPageStart, kSvgStart};
   const auto begins = [&](std::string_view start) { return head.starts_with(start); };
   return std::ranges::any_of(kStarts, begins) || is_json_line(head) || is_document(head) ||
-         is_text(tail) || is_export(head, tail);
+         is_text(tail) || is_export(head, tail) || is_own_png(head);
 }
 
 bool is_history(std::string_view head) {

@@ -1,11 +1,13 @@
 // vram report: where the memory went.
 #include "base/language.hpp"
 #include "base/result.hpp"
+#include "cli/browse_loop.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "cli/page_server.hpp"
 #include "cli/recordings.hpp"
 #include "cli/report_page.hpp"
+#include "cli/report_picture.hpp"
 #include "explain/explain.hpp"
 #include "explain/moment/state.hpp"
 #include "show/draw/page.hpp"
@@ -59,6 +61,8 @@ class ReportCommand final : public Command {
   [[nodiscard]] Result<int> print_each(Console& console) const;
   [[nodiscard]] Result<int> write_all(Console& console) const;
   [[nodiscard]] Result<int> show_page(Console& console) const;
+  [[nodiscard]] Result<int> draw_pictures(const Console& console) const;
+  [[nodiscard]] Result<int> browse(const Console& console) const;
 
   std::vector<std::string> words_;
   std::vector<std::string> traces_;
@@ -70,7 +74,9 @@ class ReportCommand final : public Command {
   Output output_;
   std::string html_;
   bool serves_ = false;
+  bool is_interactive_ = false;
   serve::Address address_ = {.ip = "127.0.0.1"};
+  PictureOptions picture_;
   trace::OpenOptions reading_;
 };
 
@@ -89,6 +95,8 @@ const Manual& ReportCommand::manual() const {
       {{"vram report run.pickle", tr("the screen")},
        {"vram report run.vtrace --at step:12", tr("also the holders at the peak of step 12")},
        {"vram report run.vtrace --html run.html", tr("every moment, for a browser")},
+       {"vram report run.vtrace --svg run.svg --by category", tr("memory over time as a picture")},
+       {"vram report run.vtrace --interactive", tr("moments, holders and findings, by keys")},
        {"vram report runs/", tr("the rank that uses the most memory, and why")},
        {"vram report run.pickle --json -o run.json", tr("everything, as JSON")},
        {"CLICOLOR_FORCE=1 vram report run.pickle | less -R",
@@ -97,7 +105,7 @@ const Manual& ReportCommand::manual() const {
 }
 
 std::vector<Option> ReportCommand::options() {
-  return {
+  std::vector<Option> options = {
       {"TRACE", "TRACE", tr("one or more recordings, or a folder of them; - is standard input"),
        file(&words_)},
       {"--json", "",
@@ -117,12 +125,17 @@ std::vector<Option> ReportCommand::options() {
       {"--serve", "", tr("serve this page to browsers of this machine, without a file"), &serves_},
       {"--listen", "ADDRESS:PORT", tr("where --serve listens (127.0.0.1 at a free port)"),
        value(address_, [](const std::string& text) { return serve::parse_address(text); })},
+      {"--interactive", "",
+       tr("browse moments, holders and findings in the terminal; F1 lists the keys"),
+       &is_interactive_},
       {"--device", "N",
        tr("the main device of the report (default: the one with the largest peak)"),
        value(device_, parse_number<uint32_t>)},
       output_option(output_),
       force_option(output_),
       max_size_option(reading_)};
+  for (Option& option : picture_options(picture_)) options.push_back(std::move(option));
+  return options;
 }
 
 std::string ReportCommand::draw(const explain::Report& report, const Console& console) const {
@@ -246,10 +259,63 @@ Result<int> ReportCommand::show_page(Console& console) const {
       .map([] { return 0; });
 }
 
+Result<int> ReportCommand::draw_pictures(const Console& console) const {
+  if (json_ || serves_ || !html_.empty())
+    return fail(Code::kBadInput, "--svg and --png exclude {}: name one",
+                json_     ? "--json"
+                : serves_ ? "--serve"
+                          : "--html");
+  if (at_ && picture_.kind != PictureKind::kFlame)
+    return fail(Code::kBadInput,
+                "a timeline has every moment: use --from and --to, or --picture flame with --at");
+  if (traces_.size() != 1)
+    return fail(Code::kBadInput, "a picture shows a single recording, found {}: name one file",
+                traces_.size());
+  const PictureRequest request{.path = traces_.front(),
+                               .device = device_,
+                               .at = at_,
+                               .reading = reading_,
+                               .is_forced = output_.is_forced};
+  return write_pictures(request, picture_, console).map([] { return 0; });
+}
+
+// The terminal is opened first: without one there is no work to do.
+Result<int> ReportCommand::browse(const Console& console) const {
+  if (json_ || serves_ || !html_.empty() || !output_.path.empty())
+    return fail(Code::kBadInput, "--interactive excludes {}: name one",
+                json_            ? "--json"
+                : serves_        ? "--serve"
+                : !html_.empty() ? "--html"
+                                 : "--output");
+  if (traces_.size() != 1)
+    return fail(Code::kBadInput, "--interactive shows a single recording, found {}: name one file",
+                traces_.size());
+  auto terminal = open_browse_terminal(console.unicode(), console.colour());
+  if (!terminal) {
+    console.error(terminal.error().message);
+    return kEnvironment;
+  }
+  show_waiting(trf("reading {}", traces_.front()), *terminal);
+  VRAM_TRY_ASSIGN(const auto trace, open_recording(traces_.front(), reading_));
+  show_waiting(tr("explaining"), *terminal);
+  explain::ExplainOptions options;
+  options.device = device_;
+  auto report = explain_with_moment(trace, options, at_);
+  if (!report) return tl::unexpected(with_path(trace.origin.path, report.error()));
+  BrowseLoop(trace, *report, *std::move(terminal)).run();
+  return 0;
+}
+
 Result<int> ReportCommand::run(Console& console) {
   VRAM_TRY(check_output(output_));
   VRAM_TRY_ASSIGN(auto recordings, find_recordings(words_));
   traces_ = std::move(recordings.paths);
+  if (picture_.is_wanted()) return draw_pictures(console);
+  if (picture_.has_settings())
+    return fail(Code::kBadInput,
+                "--picture, --by, --axis, --from, --to, --size, --scale, --theme and --title "
+                "describe a picture: add --svg FILE or --png FILE");
+  if (is_interactive_) return browse(console);
   if (!html_.empty() || serves_) return show_page(console);
   if (recordings.is_folder || recordings.are_named_ranks) return print_together(console);
   const bool for_the_screen = !json_ && output_.path.empty();

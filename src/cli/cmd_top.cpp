@@ -238,8 +238,9 @@ Result<int> TopCommand::once(Live& live, const TopState& state, Console& console
 }
 
 Result<int> TopCommand::on_terminal(Live live, TopState state, const Console& console) const {
-  auto terminal =
-      show::Terminal::open({console.unicode(), console.colour() && !no_color_, !no_mouse_});
+  auto terminal = show::Terminal::open(
+      {console.unicode(), console.colour() && !no_color_, !no_mouse_,
+       tr("'vram top --once' prints one screen, 'vram status --watch 1' keeps printing")});
   if (!terminal) {
     console.error(terminal.error().message);
     return kEnvironment;

@@ -19,6 +19,11 @@ namespace {
 using explain::DeviceView;
 using explain::Dimension;
 
+constexpr std::string_view kSizeRange = "size_range";
+constexpr std::string_view kStep = "step";
+constexpr std::array kDimensions = {Dimension::kUserFrame, Dimension::kSize,   Dimension::kCategory,
+                                    Dimension::kScope,     Dimension::kStream, Dimension::kPool};
+
 // Numbers names in the order in which they come.
 class NameList {
  public:
@@ -53,7 +58,7 @@ Groups group_by(const DeviceView& view, Dimension by) {
 
 // By powers of two of the requested size: few groups, where the report's size classes are many.
 Groups group_by_size_range(const DeviceView& view) {
-  Groups groups{"size_range", {}, {}};
+  Groups groups{kSizeRange, {}, {}};
   std::array<std::optional<uint32_t>, 65> group_of_power;
   for (const explain::Lifetime& life : view.history.lifetimes) {
     const auto power = static_cast<size_t>(std::bit_width(life.requested_bytes));
@@ -70,7 +75,7 @@ Groups group_by_size_range(const DeviceView& view) {
 // By the step in which a block was allocated.
 Groups group_by_step(const DeviceView& view) {
   const auto& steps = view.report.steps.steps;
-  Groups groups{"step", {std::string(explain::kBeforeName), tr("outside all steps")}, {}};
+  Groups groups{kStep, {std::string(explain::kBeforeName), tr("outside all steps")}, {}};
   constexpr uint32_t kBefore = 0;
   constexpr uint32_t kOutside = 1;
   for (size_t i = 0; i < steps.size(); ++i) groups.names.push_back(trf("step {}", i));
@@ -126,20 +131,41 @@ void sort_groups(const DeviceView& view, Groups& groups) {
 
 }  // namespace
 
-std::vector<Groups> find_groups(const DeviceView& view) {
+std::vector<std::string_view> dimensions_of(const DeviceView& view) {
   const bool has_sites = view.trace.has_stacks || view.names.has_labels() || view.names.has_paths();
-  std::vector<Groups> found;
-  if (has_sites) found.push_back(group_by(view, Dimension::kUserFrame));
-  found.push_back(group_by(view, Dimension::kSize));
-  found.push_back(group_by_size_range(view));
-  if (view.names.has_labels()) found.push_back(group_by(view, Dimension::kCategory));
+  std::vector<std::string_view> found;
+  if (has_sites) found.push_back(show::identifier(Dimension::kUserFrame));
+  found.push_back(show::identifier(Dimension::kSize));
+  found.push_back(kSizeRange);
+  if (view.names.has_labels()) found.push_back(show::identifier(Dimension::kCategory));
   for (const Dimension by : {Dimension::kScope, Dimension::kStream, Dimension::kPool})
-    found.push_back(group_by(view, by));
-  found.push_back(group_by_step(view));
-  for (Groups& groups : found) sort_groups(view, groups);
-  found.erase(std::remove_if(found.begin() + 1, found.end(),
-                             [](const Groups& groups) { return groups.names.size() < 2; }),
-              found.end());
+    found.push_back(show::identifier(by));
+  found.push_back(kStep);
+  return found;
+}
+
+Groups find_groups(const DeviceView& view, std::string_view dimension) {
+  Groups groups;
+  if (dimension == kSizeRange) {
+    groups = group_by_size_range(view);
+  } else if (dimension == kStep) {
+    groups = group_by_step(view);
+  } else {
+    const auto* const by = std::ranges::find(kDimensions, dimension,
+                                             [](Dimension each) { return show::identifier(each); });
+    VRAM_CHECK(by != kDimensions.end());
+    groups = group_by(view, *by);
+  }
+  sort_groups(view, groups);
+  return groups;
+}
+
+std::vector<Groups> find_groups(const DeviceView& view) {
+  std::vector<Groups> found;
+  for (const std::string_view dimension : dimensions_of(view)) {
+    Groups groups = find_groups(view, dimension);
+    if (found.empty() || groups.names.size() > 1) found.push_back(std::move(groups));
+  }
   return found;
 }
 

@@ -21,6 +21,10 @@ struct Groups {
 // one group, the one by which the report lists holders: "user_frame", or "size" in a recording that
 // says nothing about the code.
 [[nodiscard]] std::vector<Groups> find_groups(const explain::DeviceView& view);
+// The ids of the dimensions that the recording knows, in the same order.
+[[nodiscard]] std::vector<std::string_view> dimensions_of(const explain::DeviceView& view);
+// By one of them.
+[[nodiscard]] Groups find_groups(const explain::DeviceView& view, std::string_view dimension);
 
 // Calls change(lifetime, is_added) for the blocks that become active or stop being active with each
 // event, and after each of them after(event). Blocks from before the recording come first, followed

@@ -106,6 +106,7 @@ std::optional<Event> key_event(int code) {
 
 std::optional<Event> character_event(wint_t character) {
   if (character == L'\n' || character == L'\r') return Event{Key::kEnter, "", {}};
+  if (character == L'\t') return Event{Key::kTab, "", {}};
   if (character == 27) return Event{Key::kEscape, "", {}};
   if (character == 8 || character == 127) return Event{Key::kBackspace, "", {}};
   std::array<char, MB_LEN_MAX> utf8{};
@@ -174,10 +175,8 @@ Terminal::Terminal(Terminal&& other) noexcept = default;
 
 Result<Terminal> Terminal::open(TerminalOptions options) {
   if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)
-    return fail(
-        Code::kUnsupported,
-        "standard input and output are not a terminal; 'vram top --once' prints one screen, "
-        "'vram status --watch 1' keeps printing");
+    return fail(Code::kUnsupported, "standard input and output are not a terminal; {}",
+                options.instead);
   auto state = std::make_unique<State>();
   state->unicode = is_utf8_possible() && options.unicode;
   remember_terminal_modes();
@@ -189,8 +188,8 @@ Result<Terminal> Terminal::open(TerminalOptions options) {
         Code::kUnsupported,
         "the terminal is of the kind TERM='{}', and there is no description of it that "
         "can place text: set TERM to what it is (TERM=xterm-256color fits most), or install "
-        "descriptions (package ncurses-term); 'vram top --once' needs none",
-        environment_term());
+        "descriptions (package ncurses-term); {}",
+        environment_term(), options.instead);
   }
   state->set_up(options);
   return Terminal(std::move(state));

@@ -19,6 +19,7 @@ struct TerminalOptions {
   bool unicode = true;
   bool colour = true;
   bool mouse = true;
+  std::string instead;  // of errors: what works without a terminal
 };
 
 class Terminal {

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "show/live/status_words.hpp"
 #include "show/top/fields.hpp"
+#include "show/top/frame.hpp"
 #include "show/top/keys.hpp"
 
 #include <fmt/format.h>
@@ -142,12 +143,6 @@ bool takes_text(DialogKind kind) {
   return kind == DialogKind::kFilter || kind == DialogKind::kSearch;
 }
 
-void remove_last_glyph(std::string& text) {
-  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U)
-    text.pop_back();
-  if (!text.empty()) text.pop_back();
-}
-
 // True: the text is taken, the dialog is done.
 bool accept_text(const View& view, TopState& state) {
   if (state.dialog.kind == DialogKind::kSearch) {
@@ -166,11 +161,8 @@ bool accept_text(const View& view, TopState& state) {
 }
 
 void handle_text(const View& view, const Event& event, TopState& state) {
-  constexpr size_t kMaxLength = 500;
-  std::string& entry = state.dialog.entry;
+  edit_entry(event, state.dialog.entry);
   if (event.key == Key::kEscape) state.dialog = {};
-  if (event.key == Key::kBackspace) remove_last_glyph(entry);
-  if (event.key == Key::kText && entry.size() < kMaxLength) entry += event.text;
   if (event.key == Key::kEnter && accept_text(view, state)) state.dialog = {};
 }
 
@@ -260,21 +252,14 @@ Request handle_dialog(TopState& state, const View& view, const Event& event) {
   return request;
 }
 
-// How dialogs look: a frame in the middle of the screen, a line of text at its bottom.
+// How dialogs look.
 
 namespace {
 
-constexpr int kFrame = 2;  // columns at each side: the line and a space
 constexpr size_t kMaxTargets = 6;
 
-struct Content {
-  std::string title;
-  std::vector<Line> lines;
-  std::optional<size_t> at;  // the line that is selected
-};
-
-Content help(const TopState& state) {
-  Content content = {tr("Keys: press any to go back"), {}, {}};
+FramedText help(const TopState& state) {
+  FramedText content = {tr("Keys: press any to go back"), {}, {}};
   content.lines.emplace_back(
       tr("arrows, PgUp, PgDn, Home, End, the wheel move; a click selects, on a title sorts"));
   for (const Binding& binding : all_bindings()) {
@@ -302,9 +287,9 @@ std::string title_of(DialogKind kind) {
   }
 }
 
-Content list(const TopState& state) {
+FramedText list(const TopState& state) {
   const Dialog& dialog = state.dialog;
-  Content content = {title_of(dialog.kind), {}, {}};
+  FramedText content = {title_of(dialog.kind), {}, {}};
   const size_t named = std::min(dialog.targets.size(), kMaxTargets);
   for (size_t i = 0; i < named; ++i)
     content.lines.emplace_back(printable(dialog.targets[i].label), Style::kStrong);
@@ -321,52 +306,13 @@ Content list(const TopState& state) {
   return content;
 }
 
-void draw_edge(Place place, int columns, std::string_view left, std::string_view right,
-               Grid& grid) {
-  const int last = place.column + columns - 1;
-  for (int column = place.column; column <= last; ++column)
-    grid.put({column, place.row}, column == place.column ? left : column == last ? right : "─");
-}
-
-void draw_framed(const Content& content, Grid& grid) {
-  int width = display_width(content.title) + 4;
-  for (const Line& line : content.lines) width = std::max(width, line.width());
-  const Size whole = grid.size();
-  const int columns = std::min(width + 2 * kFrame, whole.columns);
-  const int shown =
-      std::clamp(static_cast<int>(content.lines.size()), 0, std::max(whole.rows - 2, 0));
-  const Place place = {(whole.columns - columns) / 2, std::max((whole.rows - shown - 2) / 2, 0)};
-  grid.blank(place, {columns, shown + 2});
-  draw_edge(place, columns, "┌", "┐", grid);
-  grid.put({place.column + kFrame, place.row}, " " + content.title + " ", Style::kHeading,
-           columns - 2 * kFrame);
-  const int at = static_cast<int>(content.at.value_or(0));
-  const int first = std::max(at + 1 - shown, 0);
-  for (int i = 0; i < shown; ++i) {
-    const Place row = {place.column, place.row + 1 + i};
-    const int inner = columns - 2 * kFrame;
-    grid.put(row, "│");
-    grid.put({row.column + kFrame, row.row},
-             content.lines[static_cast<size_t>(first) + static_cast<size_t>(i)].cut(inner), inner);
-    grid.put({row.column + columns - 1, row.row}, "│");
-    if (content.at && first + i == at) grid.invert({row.column + 1, row.row}, columns - 2);
-  }
-  draw_edge({place.column, place.row + shown + 1}, columns, "└", "┘", grid);
-}
-
 // Over the foot, in the last row but one; where the foot says what is wrong with the text, above
-// it. The end of a long text is what one types at.
-void draw_entry(const TopState& state, Grid& grid) {
+// it.
+void draw_typed(const TopState& state, Grid& grid) {
   const Dialog& dialog = state.dialog;
-  const Size size = grid.size();
-  const int row = std::max(size.rows - (state.message.empty() ? 2 : 3), 0);
   const std::string_view lead =
       dialog.kind == DialogKind::kFilter ? tr("filter: ") : tr("look for: ");
-  grid.blank({0, row}, {size.columns, 1});
-  const int column = grid.put({1, row}, lead, Style::kStrong);
-  const int room = std::max(size.columns - column - 2, 1);
-  const int cursor = grid.put({column, row}, shorten_front(printable(dialog.entry), room));
-  grid.invert({cursor, row}, 1);
+  draw_entry(grid.size().rows - (state.message.empty() ? 2 : 3), lead, dialog.entry, grid);
 }
 
 }  // namespace
@@ -380,7 +326,7 @@ void draw_dialog(const TopState& state, Grid& grid) {
       return;
     case DialogKind::kFilter:
     case DialogKind::kSearch:
-      draw_entry(state, grid);
+      draw_typed(state, grid);
       return;
     default:
       draw_framed(list(state), grid);

@@ -240,11 +240,8 @@ std::optional<Event> clicked(const View& view, const Place& place, TopState& sta
         sort_or_invert(column.field, state);
     }
   } else if (view.bar_band.has(place.row)) {
-    for (const BarItem& item : bar_items(state.is_readonly)) {
-      const auto width = static_cast<int>(item.key.size()) + display_width(item.word);
-      if (place.column >= item.column && place.column < item.column + width)
-        return Event{item.means, "", {}};
-    }
+    if (const auto key = key_at(place.column, bar_items(state.is_readonly)))
+      return Event{*key, "", {}};
   } else if (view.device_band.has(place.row)) {
     const auto at = static_cast<size_t>(place.row - view.device_band.row);
     const auto device = at < view.devices.size() ? view.devices[at].device : std::nullopt;

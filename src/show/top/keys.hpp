@@ -2,6 +2,7 @@
 // if any. Never waits; pure except for the state.
 #pragma once
 
+#include "show/top/frame.hpp"
 #include "show/top/state.hpp"
 #include "watch/snapshot.hpp"
 
@@ -66,13 +67,6 @@ struct Binding {
 [[nodiscard]] std::optional<Action> action_of(const Event& event);
 // With --readonly there are no such actions.
 [[nodiscard]] bool changes_something(Action action);
-
-struct BarItem {
-  int column = 0;
-  std::string_view key;   // "F1"
-  std::string_view word;  // "Help  "
-  Key means = Key::kF1;
-};
 
 [[nodiscard]] std::vector<BarItem> bar_items(bool is_readonly);
 

@@ -8,6 +8,7 @@
 #include "show/live/status_words.hpp"
 #include "show/top/devices.hpp"
 #include "show/top/dialogs.hpp"
+#include "show/top/frame.hpp"
 #include "show/top/keys.hpp"
 
 #include <fmt/format.h>
@@ -261,15 +262,6 @@ void draw_foot(const View& view, const TopState& state, const watch::Snapshot& s
   grid.put(place, shown_text(view, state, snapshot), Style::kFaint);
 }
 
-void draw_bar(const View& view, const TopState& state, Grid& grid) {
-  if (view.bar_band.rows == 0) return;
-  for (const BarItem& item : bar_items(state.is_readonly)) {
-    const int next = grid.put({item.column, view.bar_band.row}, item.key, Style::kStrong);
-    grid.put({next, view.bar_band.row}, item.word);
-    grid.invert({next, view.bar_band.row}, display_width(item.word));
-  }
-}
-
 }  // namespace
 
 View view_of(const TopState& state, const watch::Snapshot& snapshot, const History& history,
@@ -302,7 +294,7 @@ Grid draw(const TopState& state, const History& history, const watch::Sampled* s
   }
   draw_foot(view, state, snapshot, grid);
   if (!surface.is_still) {
-    draw_bar(view, state, grid);
+    if (view.bar_band.rows > 0) draw_bar(view.bar_band.row, bar_items(state.is_readonly), grid);
     draw_dialog(state, grid);
   }
   if (!surface.unicode) grid.make_ascii();

@@ -92,6 +92,7 @@ enum class Key : uint8_t {
   kEnd,
   kEnter,
   kEscape,
+  kTab,
   kBackspace,
   kF1,
   kF2,

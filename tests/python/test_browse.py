@@ -1,0 +1,177 @@
+"""vram report --interactive on a real terminal (tmux): keys, sizes, signals, and the state of the terminal afterwards.
+
+VRAM_BINARY names the program under test.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_gpus import wait_until
+from program import BINARY, ROOT, environment, vram, vram_json
+from terminal import Terminal
+from top_terminal import is_as_it_was, pid_of_top
+
+LEAK = ROOT / "demo" / "leak.stacks.pickle.xz"
+UNITS = ["B", "KiB", "MiB", "GiB", "TiB"]
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed (make setup)")
+
+
+@contextlib.contextmanager
+def browsing(
+    folder: pathlib.Path, options: str = "", size: tuple[int, int] = (120, 40), **variables: str
+) -> Iterator[Terminal]:
+    variables = {**environment(), "BINARY": BINARY, "TERM": "screen", "TRACE": str(LEAK), **variables}
+    terminal = Terminal(folder, variables, *size)
+    try:
+        terminal.run(f'stty -a > before; clear; "$BINARY" report "$TRACE" --interactive {options}; echo code $?')
+        wait_until(lambda: terminal.shows("vram report  ", "rows"))
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def bytes_of(value: str, unit: str) -> float:
+    return float(value) * 1024.0 ** UNITS.index(unit)
+
+
+def shown_rows(terminal: Terminal) -> list[tuple[float, int, str]]:
+    """The bytes, blocks and name of each holder on the screen."""
+    line = re.compile(
+        r"^\s*([\d.]+) ([KMGT]?i?B)\s+\S+ %\s+([\d,]+)\s+[\d.]+ [KMGT]?i?B\s+(?:before|[\d.,]+ \S+|event [\d,]+)\s+(.+)$"
+    )
+    found = [line.match(each) for each in terminal.lines()]
+    return [(bytes_of(m[1], m[2]), int(m[3].replace(",", "")), m[4]) for m in found if m]
+
+
+def holders_of(state: dict[str, Any], by: str) -> list[dict[str, Any]]:
+    return next(each["holders"] for each in state["breakdowns"] if each["by"] == by)
+
+
+def are_equal(terminal: Terminal, holders: list[dict[str, Any]]) -> bool:
+    rows = shown_rows(terminal)
+    return len(rows) > 0 and all(
+        name == holder["name"]
+        and count == holder["count"]
+        and size == pytest.approx(holder["requested_bytes"], rel=0.006)
+        for (size, count, name), holder in zip(rows, holders, strict=False)
+    )
+
+
+def device_of(report: dict[str, Any]) -> dict[str, Any]:
+    device: dict[str, Any] = report["devices"][0]
+    return device
+
+
+def test_numbers_are_those_of_the_report(tmp_path: pathlib.Path) -> None:
+    peak = device_of(vram_json("report", LEAK, "--top", 0))["at_peak"]
+    step = device_of(vram_json("report", LEAK, "--top", 0, "--at", "step:2"))["at"]
+    with browsing(tmp_path) as terminal:
+        wait_until(lambda: are_equal(terminal, holders_of(peak, "user_frame")))
+        terminal.press("g")
+        terminal.type("step:2")
+        terminal.press("Enter")
+        wait_until(lambda: terminal.shows(f"event {step['event']:,}"))
+        wait_until(lambda: are_equal(terminal, holders_of(step, "user_frame")))
+        terminal.press("p")
+        wait_until(lambda: are_equal(terminal, holders_of(peak, "user_frame")))
+
+
+def test_keys_lead_from_findings_to_moments_and_back(tmp_path: pathlib.Path) -> None:
+    with browsing(tmp_path) as terminal:
+        terminal.press("F2")
+        wait_until(lambda: terminal.shows("FINDING", "leak"))
+        terminal.press("Enter")
+        wait_until(lambda: terminal.shows("the moment of: ", "HOLDER"))
+        terminal.press("Escape")
+        wait_until(lambda: not terminal.shows("the moment of: "))
+        terminal.press("F4")
+        terminal.type("no such holder")
+        terminal.press("Enter")
+        wait_until(lambda: terminal.shows("no row is as the filter says", "filter no such holder"))
+        terminal.press("Escape")
+        wait_until(lambda: not terminal.shows("filter no such holder"))
+        terminal.press("F6", "F1")
+        wait_until(lambda: terminal.shows("press any to go back"))
+        terminal.press("x")
+        wait_until(lambda: not terminal.shows("press any to go back"))
+        terminal.press("q")
+        is_as_it_was(terminal)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50), (30, 6)])
+def test_a_resized_terminal_is_filled_anew(tmp_path: pathlib.Path, size: tuple[int, int]) -> None:
+    with browsing(tmp_path, size=(100, 30)) as terminal:
+        terminal.resize(*size)
+        wait_until(lambda: len(terminal.lines()) == size[1] and terminal.lines()[-1].startswith("F1Help"))
+        terminal.press("q")
+        wait_until(lambda: terminal.lines()[-1] == "$")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_restores_the_terminal(tmp_path: pathlib.Path, number: signal.Signals) -> None:
+    with browsing(tmp_path) as terminal:
+        os.kill(pid_of_top(terminal), number)
+        is_as_it_was(terminal)
+
+
+def test_stopped_and_continued_it_draws_again(tmp_path: pathlib.Path) -> None:
+    with browsing(tmp_path) as terminal:
+        terminal.press("C-z")
+        wait_until(lambda: terminal.state("alternate_on") == "0" and terminal.lines()[-1] == "$")
+        terminal.run("clear; fg")
+        wait_until(lambda: terminal.shows("vram report  ", "rows"))
+        terminal.press("q")
+        wait_until(lambda: terminal.lines()[-1] == "$" and terminal.state("alternate_on") == "0")
+        assert terminal.state("cursor_flag") == "1"
+
+
+def test_without_colours_the_moment_is_seen(tmp_path: pathlib.Path) -> None:
+    with browsing(tmp_path, NO_COLOR="1") as terminal:
+        styled = terminal.styled()
+        assert "\x1b[7m" in styled
+        assert not re.search(r"\x1b\[(?:\d+;)*3[0-7]m", styled)
+
+
+def test_a_terminal_that_cannot_place_text_is_an_error(tmp_path: pathlib.Path) -> None:
+    terminal = Terminal(tmp_path, {**environment(), "BINARY": BINARY, "TRACE": str(LEAK), "TERM": "screen"})
+    try:
+        terminal.run('TERM=dumb "$BINARY" report "$TRACE" --interactive; echo code $?')
+        wait_until(lambda: terminal.shows("code 3"))
+        text = "".join(terminal.lines())
+        assert "TERM='dumb'" in text
+        assert "xterm-256color" in text
+    finally:
+        terminal.close()
+
+
+def test_without_a_terminal_it_says_what_to_do() -> None:
+    done = vram("report", LEAK, "--interactive")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "without --interactive prints the report" in done.stderr
+
+
+def test_what_excludes_it_is_named(tmp_path: pathlib.Path) -> None:
+    for words in (["--json"], ["--html", tmp_path / "x.html"], ["-o", tmp_path / "x.txt"], [LEAK]):
+        done = vram("report", LEAK, "--interactive", *words)
+        assert done.returncode == 2
+        assert "--interactive" in done.stderr
+
+
+def test_a_file_that_cannot_be_read_restores_the_terminal_first(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "empty.pickle").touch()
+    variables = {**environment(), "BINARY": BINARY, "TERM": "screen"}
+    terminal = Terminal(tmp_path, variables, 100, 24)
+    try:
+        terminal.run('stty -a > before; clear; "$BINARY" report empty.pickle --interactive; echo code $?')
+        is_as_it_was(terminal, 2)
+        assert terminal.shows("empty.pickle")
+    finally:
+        terminal.close()
