@@ -21,6 +21,7 @@ SCALARS = {
     "int": "c_int",
     "int64_t": "c_int64",
     "size_t": "c_size_t",
+    "uint16_t": "c_uint16",
     "uint32_t": "c_uint32",
     "uint64_t": "c_uint64",
 }

@@ -180,6 +180,15 @@ VRAM_API uint32_t vram_try_capture_stack(void);
  * because the interpreter would end a thread that waits for the GIL. The Python package calls it.
  */
 VRAM_API void vram_python_ends(void);
+/* The dry runs of the Python package put these two into PyTorch's device guard, where a build for
+ * CUDA sees no GPU: getStream(), which answers with the default stream (0) of a device, and
+ * exchangeStream(), which changes nothing. Callbacks of ctypes cannot return structs. */
+typedef struct vram_torch_stream {
+  uint16_t device; /* c10::Device: type and index, a byte each */
+  int64_t number;
+} vram_torch_stream;
+VRAM_API vram_torch_stream vram_torch_default_stream(const void* guard, uint16_t device);
+VRAM_API vram_torch_stream vram_torch_same_stream(const void* guard, vram_torch_stream stream);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,7 @@ from ctypes import (
     c_int,
     c_int64,
     c_size_t,
+    c_uint16,
     c_uint32,
     c_uint64,
     c_void_p,
@@ -239,6 +240,15 @@ class Event(Structure):
     ]
 
 
+class TorchStream(Structure):
+    """Struct ``vram_torch_stream``."""
+
+    _fields_ = [
+        ("device", c_uint16),
+        ("number", c_int64),
+    ]
+
+
 class FlightOptions(Structure):
     """Struct ``vram_flight_options``."""
 
@@ -406,6 +416,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_capture_stack": (c_uint32, []),
     "vram_try_capture_stack": (c_uint32, []),
     "vram_python_ends": (None, []),
+    "vram_torch_default_stream": (TorchStream, [c_void_p, c_uint16]),
+    "vram_torch_same_stream": (TorchStream, [c_void_p, TorchStream]),
     "vram_flight_start": (c_int, [c_char_p, POINTER(FlightOptions)]),
     "vram_flight_stop": (c_int, []),
     "vram_flight_is_on": (c_int, []),

@@ -41,8 +41,8 @@ def put_in_place(patches: Patches) -> None:
         return
     patches.put_where_found(fake_tensor, {"init_gpu_context": lambda _device: None})  # it allocates a real tensor
     ours = library()
-    streams = {"getStream": ours.vram_dry_stream, "getDefaultStream": ours.vram_dry_stream}
-    streams["exchangeStream"] = ours.vram_dry_same_stream
+    streams = {"getStream": ours.vram_torch_default_stream, "getDefaultStream": ours.vram_torch_default_stream}
+    streams["exchangeStream"] = ours.vram_torch_same_stream
     has_context = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_byte)(lambda _hooks, _device: False)
     try:
         guard = _Functions(guards[_CUDA] or 0, "c10/core/impl/DeviceGuardImplInterface.h", streams)
