@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
+from vram._texts import tr
 from vram.dry._gpu import Gpu
 
 _RATES = Path(__file__).resolve().parent / "rates.json"
@@ -66,7 +67,7 @@ class Rates:
             {name: rate * 1e12 * assumed["compute"] for name, rate in columns.items()},
             peak["memory"] * 1e9 * assumed["memory"],
             assumed["launch_ns"],
-            "" if known else f"no rates of a {gpu.name} are known; times are those of an {_ASSUMED_GPU}",
+            "" if known else tr("no rates of a {} are known; times are those of an {}").format(gpu.name, _ASSUMED_GPU),
         )
 
     def of_dtype(self, dtype: torch.dtype, *, allows_tf32: bool) -> float:

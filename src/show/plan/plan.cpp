@@ -141,7 +141,7 @@ struct StageRange {
 
 std::string kept_text(const plan::Stage& stage, uint32_t option) {
   const std::string& name = stage.options[option].name;
-  return name.empty() ? trf("keep (option {})", option) : printable(name);
+  return name.empty() ? trf("keep (option {})", option) : printable(tr(name));
 }
 
 std::string segment_text(uint32_t stage_count) {
@@ -165,7 +165,7 @@ std::vector<StageRange> ranges_of(const plan::Chain& chain, const plan::Schedule
   if (!regions) {
     const std::vector<uint32_t> runs = plan::forward_runs(schedule.operations, count);
     for (uint32_t i = 0; i < count; ++i)
-      add(i, i, runs[i] == 1 ? "keep" : trf("run forward {} times", runs[i]));
+      add(i, i, runs[i] == 1 ? std::string(tr("keep")) : trf("run forward {} times", runs[i]));
     return ranges;
   }
   for (const plan::Region& each : *regions) {
