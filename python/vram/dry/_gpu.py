@@ -76,4 +76,4 @@ def find_gpu(text: str) -> Gpu:
     except ValueError:
         names = ", ".join(gpu.name for gpu in _KNOWN)
         raise ValueError(tr("'{}' is neither a known GPU ({}) nor a size such as 24GiB").format(text, names)) from None
-    return Gpu(f"GPU of {format_size(size)}", int(size * _PROGRAM_SHARE), (9, 0), 132)
+    return Gpu(tr("GPU of {}").format(format_size(size)), int(size * _PROGRAM_SHARE), (9, 0), 132)
