@@ -26,8 +26,6 @@ ENGLISH = {
     "vram/dry/_cuda.py": r".",
     "vram/dry/_choices.py": r".",
     "vram/dry/_reading.py": r"cannot be converted to Scalar",
-    "vram/dry/_clock.py": r"times are those of",  # in the trace, as the name of a GPU is
-    "vram/dry/_gpu.py": r"^GPU of {}$",
     "vram/watching/_memory.py": r"^{} and {} more$",  # a name in a recording
     "vram/dry/_kernels.py": r".",  # errors of rules, which tests find
     "vram/planning/_chain.py": r"smallest budget for this chain",  # in an output of the program
