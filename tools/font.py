@@ -25,12 +25,18 @@ NUMBERS = "src/base/bytes"
 
 
 def han_characters() -> str:
-    """Returns the characters of translations beyond Latin that pictures may show."""
+    """Returns the characters of translations beyond Latin that pictures may show.
+
+    The catalogue names one of the sources of a text only, so a text also counts that a source contains.
+    """
     found: set[str] = set()
+    files = [file for source in SOURCES for file in sorted((ROOT / source).glob("*.cpp")) or [ROOT / source]]
+    sources = "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
     for catalogue in sorted((ROOT / "po").glob("*.po")):
         for entry in polib.pofile(str(catalogue)):
             places = [place for place, _ in entry.occurrences]
-            if any(place.startswith((*SOURCES, NUMBERS)) for place in places):
+            is_in_pictures = any(place.startswith((*SOURCES, NUMBERS)) for place in places)
+            if is_in_pictures or f'"{entry.msgid}"' in sources:
                 found.update(entry.msgstr)
     return "".join(sorted(character for character in found if ord(character) >= 0x3000))
 
