@@ -17,9 +17,9 @@ constexpr std::string_view kTuring = "7.5";
 // exception. 7.0 and 7.2, which that edition no longer lists, are by the PTX ISA: it has wmma for
 // floating point from 7.0, for integers from 7.2, and for integers of 4 bits from 7.5 on.
 //
-// The exception is INT8 on 10.3. The guide lists it, since mma.sync takes it, but it is not fast:
-// tcgen05.mma has .kind::i8 on 10.0 and 11.0 only (PTX ISA 9.0), and comparisons state 0.15 POPS
-// for a B300 in INT8, and 2.25 PFLOPS in FP16.
+// The exception is INT8 on 10.3. The guide lists it, perhaps because mma.sync takes it, but it is
+// not fast: tcgen05.mma has .kind::i8 on 10.0 and 11.0 only (PTX ISA 9.0), and comparisons state
+// 0.15 POPS for a B300 in INT8, and 2.25 PFLOPS in FP16.
 const std::map<std::string, Formats, std::less<>>& table() {
   static const std::vector<std::string> kAmpere = {"FP16", "BF16", "TF32", "INT8", "INT4"};
   static const std::vector<std::string> kBlackwell = {"FP16", "BF16", "TF32", "FP8",
