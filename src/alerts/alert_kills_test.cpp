@@ -227,8 +227,8 @@ class Life {
 
   // Until all is delivered that is to be delivered.
   void live_to_its_end() {
-    constexpr int kMostTries = 20;
-    for (int i = 0; i < kMostTries; ++i) {
+    constexpr int kMaxTries = 20;
+    for (int i = 0; i < kMaxTries; ++i) {
       EXPECT_FALSE(lives_until(SIZE_MAX));
       const std::string outbox = history::testing::opened(folder_.file()).kept("alert outbox");
       if (Json::parse(outbox)["news"].empty()) return;

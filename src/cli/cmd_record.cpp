@@ -1,6 +1,5 @@
 // vram record: a recording of a running process.
 #include "base/bytes.hpp"
-#include "base/file.hpp"
 #include "base/language.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
@@ -11,10 +10,6 @@
 #include "watch/record_request.hpp"
 
 #include <fmt/format.h>
-
-#include <array>
-#include <cstddef>
-#include <unistd.h>
 
 namespace vram::cli {
 namespace {
@@ -95,19 +90,6 @@ uint64_t RecordCommand::timeout_ns() const {
   return timeout_ns_.value_or(60 * kSecondNs) + order_.duration_ns.value_or(0);
 }
 
-// The process has written it into shared memory.
-Result<> copy_file(const Descriptor& from, const Output& output) {
-  VRAM_TRY_ASSIGN(auto file, AtomicFile::create(output.path, replace_for(output.is_forced)));
-  std::array<char, size_t{1} << 16> buffer;
-  for (;;) {
-    const ssize_t bytes = read(from.number(), buffer.data(), buffer.size());
-    if (bytes < 0) return fail(Code::kIo, "cannot read the recording of the process");
-    if (bytes == 0) break;
-    VRAM_TRY(file.write({buffer.data(), static_cast<size_t>(bytes)}));
-  }
-  return file.commit();
-}
-
 Result<int> RecordCommand::run(Console& console) {
   VRAM_TRY(check());
   if (python_stacks_) return record_by_attaching(*pid_, order_, true, output_, console);
@@ -116,7 +98,7 @@ Result<int> RecordCommand::run(Console& console) {
     if (recorded.error().code != Code::kNotFound) return tl::unexpected(recorded.error());
     return record_by_attaching(*pid_, order_, false, output_, console);
   }
-  VRAM_TRY(copy_file(*recorded, output_));
+  VRAM_TRY(watch::save_recording(*recorded, output_.path, replace_for(output_.is_forced)));
   return 0;
 }
 

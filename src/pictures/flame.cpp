@@ -25,7 +25,7 @@ constexpr double kEdge = 16;
 constexpr double kFrameRow = 18;
 constexpr double kFlameSize = 11;
 constexpr double kTop = 56;
-constexpr double kNarrowest = 0.7;
+constexpr double kMinFrameWidth = 0.7;
 constexpr size_t kMaxFrames = 256;
 
 struct FlameNode {
@@ -85,7 +85,7 @@ class FlamePicture {
 };
 
 void FlamePicture::draw_node(const FlameNode& node, Point corner, double width, size_t depth) {
-  if (width < kNarrowest) return;
+  if (width < kMinFrameWidth) return;
   if (depth > max_depth_) {
     ++hidden_;
     return;
@@ -94,7 +94,7 @@ void FlamePicture::draw_node(const FlameNode& node, Point corner, double width, 
   const Colour colour = depth == 0     ? theme_.steps[0]
                         : node.is_user ? colour_of_name(theme_, node.name)
                                        : theme_.grid;
-  Area box = rectangle(corner, std::max(width - 1, kNarrowest), kFrameRow - 1, colour);
+  Area box = rectangle(corner, std::max(width - 1, kMinFrameWidth), kFrameRow - 1, colour);
   constexpr size_t kMaxHover = 200;
   box.hover =
       fmt::format("{}: {}", limit_bytes(printable(node.name), kMaxHover), format_bytes(node.bytes));

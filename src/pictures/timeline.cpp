@@ -40,7 +40,7 @@ constexpr double kLegendWidth = 250;
 constexpr double kMinLegend = 72;  // a low narrow picture has none
 constexpr double kMinPlot = 60;
 constexpr double kScopesHeight = 300;  // lower pictures have no scopes
-constexpr double kSeen = 1;            // narrower bands behind each other can't be seen
+constexpr double kMinBand = 1;         // narrower bands behind each other can't be seen
 
 // What a picture's numbers may be at most: hostile recordings have any.
 constexpr uint64_t kMaxBytes = uint64_t{1} << 62;
@@ -129,14 +129,14 @@ void TimelinePicture::lay_out() {
   scopes_top_ = steps_top_ + steps;
   plot_.top = scopes_top_ + scope_rows() * kScopeBand + kMarkBand + 2;
   // The legend takes half of the room at most.
-  const double least_bottom =
+  const double min_bottom =
       plot_.top + std::max(kMinPlot, (frame_.height - kAxisBand - plot_.top) / 2);
   if (!is_wide) {
-    const double room = frame_.height - kAxisBand - least_bottom;
+    const double room = frame_.height - kAxisBand - min_bottom;
     const double wanted = legend_height(legend_rows().size(), frame_.width - 2 * kMargin) + kMargin;
     legend_height_ = room < kMinLegend ? 0 : std::min(wanted, room);
   }
-  plot_.bottom = std::max(least_bottom, frame_.height - kAxisBand - legend_height_);
+  plot_.bottom = std::max(min_bottom, frame_.height - kAxisBand - legend_height_);
   scene_.height = std::max(frame_.height, plot_.bottom + kAxisBand);
   uint64_t largest = 1;
   for (const auto* values : {&columns_.peak, &columns_.reserved, &columns_.used})
@@ -297,7 +297,7 @@ void TimelinePicture::draw_steps() {
   double drawn = plot_.left;
   for (size_t i = 0; i < bands.size(); ++i) {
     const auto [from, to] = bands[i];
-    if (to < drawn + kSeen || from > plot_.right) continue;
+    if (to < drawn + kMinBand || from > plot_.right) continue;
     drawn = to;
     add_band(from, to, steps_top_, kStepBand, theme_.steps.at(i % 2), "");
   }
@@ -332,7 +332,7 @@ void TimelinePicture::draw_scopes() {
     const double from =
         x_of(is_time ? since(scope.begin_ns) : static_cast<double>(scope.first_event));
     const double to = x_of(is_time ? since(scope.end_ns) : static_cast<double>(scope.end_event));
-    if (to < drawn.at(scope.depth) + kSeen || from > plot_.right) continue;
+    if (to < drawn.at(scope.depth) + kMinBand || from > plot_.right) continue;
     drawn.at(scope.depth) = to;
     const std::string_view name = view_.trace.tables.strings[scope.name];
     add_band(from, to, scopes_top_ + scope.depth * kScopeBand, kScopeBand - 1,

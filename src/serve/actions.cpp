@@ -1,6 +1,5 @@
 #include "serve/actions.hpp"
 
-#include "base/file.hpp"
 #include "base/text.hpp"
 #include "serve/http.hpp"
 #include "serve/json_body.hpp"
@@ -11,9 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <ctime>
-#include <unistd.h>
 #include <utility>
 
 namespace vram::serve {
@@ -144,21 +141,6 @@ std::string recording_name(uint32_t pid, int64_t now_unix_ns) {
                      pid);
 }
 
-Result<uint64_t> copied(const Descriptor& from, const std::string& path) {
-  VRAM_TRY_ASSIGN(auto file, AtomicFile::create(path));
-  std::array<char, size_t{1} << 16> buffer;
-  for (uint64_t total = 0;;) {
-    const ssize_t bytes = read(from.number(), buffer.data(), buffer.size());
-    if (bytes < 0) return fail(Code::kIo, "cannot read the recording of the process");
-    if (bytes == 0) {
-      VRAM_TRY(file.commit());
-      return total;
-    }
-    VRAM_TRY(file.write({buffer.data(), static_cast<size_t>(bytes)}));
-    total += static_cast<uint64_t>(bytes);
-  }
-}
-
 Result<uint64_t> start_recording(const ActionSettings& settings, Jobs& jobs,
                                  const std::string& body) {
   VRAM_TRY_ASSIGN(const auto request, parse_record(body));
@@ -173,7 +155,7 @@ Result<uint64_t> start_recording(const ActionSettings& settings, Jobs& jobs,
                                       watch::request_recording(
                                           folders, request.pid, request.order,
                                           kAnswerNs + request.order.duration_ns.value_or(0)));
-                      VRAM_TRY_ASSIGN(const auto bytes, copied(recording, path));
+                      VRAM_TRY_ASSIGN(const auto bytes, watch::save_recording(recording, path));
                       return Json({{"name", name}, {"size_bytes", bytes}});
                     });
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -77,6 +78,22 @@ Result<Descriptor> request_recording(const std::vector<std::string>& folders, ui
       return fail(Code::kIo, "process {} ended before it answered", pid);
     default:
       return fail(Code::kIo, "process {} removed its status page before it answered", pid);
+  }
+}
+
+Result<uint64_t> save_recording(const Descriptor& recording, const std::string& path,
+                                Replace replace) {
+  VRAM_TRY_ASSIGN(auto file, AtomicFile::create(path, replace));
+  std::array<char, size_t{1} << 16> buffer;
+  for (uint64_t total = 0;;) {
+    const ssize_t bytes = read(recording.number(), buffer.data(), buffer.size());
+    if (bytes < 0) return fail(Code::kIo, "cannot read the recording of the process");
+    if (bytes == 0) {
+      VRAM_TRY(file.commit());
+      return total;
+    }
+    VRAM_TRY(file.write({buffer.data(), static_cast<size_t>(bytes)}));
+    total += static_cast<uint64_t>(bytes);
   }
 }
 

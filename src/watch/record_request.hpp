@@ -28,6 +28,11 @@ struct RecordOrder {
                                                    uint32_t pid, const RecordOrder& order,
                                                    uint64_t timeout_ns);
 
+// Writes a recording that request_recording() returned to a file, which appears when it is
+// complete, and returns its size in bytes. kBadInput: the existing file may not be replaced.
+[[nodiscard]] Result<uint64_t> save_recording(const Descriptor& recording, const std::string& path,
+                                              Replace replace = Replace::kOwn);
+
 // Opens a file that a process of user `owner` left, and removes its name. The process may belong to
 // another user than the caller, who may be root: a link, a pipe, another user's file or one with
 // several names is refused with kIo and not opened for reading.
