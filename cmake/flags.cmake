@@ -37,6 +37,9 @@ add_library(vram_flags INTERFACE)
 target_compile_options(vram_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
 # Our functions are never replaced at run time, so g++ may inline those of the same file (clang always does).
 target_compile_options(vram_flags INTERFACE -fno-semantic-interposition)
+# __FILE__ in our messages and the paths in debug information begin at this folder, wherever it lies: a build reveals no path of
+# its machine, and ccache reuses the results of another clone for files with VRAM_CHECK.
+target_compile_options(vram_flags INTERFACE "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=")
 target_include_directories(vram_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
 find_package(Threads REQUIRED)
 target_link_libraries(vram_flags INTERFACE Threads::Threads)
