@@ -1,6 +1,7 @@
 // The flight recorder's signals: each has its file, and then the effect that it has without one.
 #include "record/dumps.hpp"
 #include "record/recorder.hpp"
+#include "record/signal_guard.hpp"
 #include "record/testing/flight_fixture.hpp"
 #include "record/threads.hpp"
 
@@ -45,6 +46,23 @@ TEST_F(FlightSignalsTest, TerminationWritesAFileAndTerminates) {
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
   EXPECT_EQ(alive(read(path("flight.1.sigterm.vtrace"))).size(), 3u);
+}
+
+// The flusher, for which the signal's handler waits, needs these locks.
+TEST_F(FlightSignalsTest, TerminationOfAThreadWithALockWritesAFileOnceItIsReleased) {
+  for (TableLock* const lock : {&Rings::lock(), &stores().texts.lock(), &stores().stacks.lock()}) {
+    const int status = status_of_work([&] {
+      lock->lock();
+      (void)raise(SIGTERM);
+      lock->unlock();
+    });
+    EXPECT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), SIGTERM);
+    ASSERT_TRUE(std::filesystem::exists(path("flight.1.sigterm.vtrace")));
+    EXPECT_EQ(alive(read(path("flight.1.sigterm.vtrace"))).size(), 3u);
+    std::filesystem::remove(path("flight.1.sigterm.vtrace"));
+    std::filesystem::remove(path("flight.1.vtrace"));
+  }
 }
 
 TEST_F(FlightSignalsTest, TheProgramsOwnHandlerOfTerminationRuns) {
@@ -114,6 +132,50 @@ TEST_F(FlightSignalsTest, ACrashThatIsIgnoredIsACrash) {
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGSEGV);
   EXPECT_EQ(alive(read(path("flight.1.crash.vtrace"))).size(), 3u);
+}
+
+TEST_F(FlightSignalsTest, AfterItsEndTheChosenSignalHasTheEffectThatItHadBefore) {
+  const auto signal_after_end = [] {
+    DumpSignals::set_enabled(false);
+    (void)Recorder::stop();
+    (void)raise(SIGUSR2);
+  };
+  const int without_handler = status_of_work(signal_after_end);
+  EXPECT_TRUE(WIFSIGNALED(without_handler)) << without_handler;
+  EXPECT_EQ(WTERMSIG(without_handler), SIGUSR2);
+  std::signal(SIGUSR2, [](int) { _exit(42); });
+  const int with_handler = status_of_work(signal_after_end);
+  std::signal(SIGUSR2, SIG_DFL);
+  EXPECT_TRUE(WIFEXITED(with_handler));
+  EXPECT_EQ(WEXITSTATUS(with_handler), 42);
+}
+
+TEST_F(FlightSignalsTest, WhileItRestsTheChosenSignalHasNoEffect) {
+  const int status = status_of_work([] {
+    DumpSignals::rest();
+    (void)Recorder::stop();
+    (void)raise(SIGUSR2);
+    _exit(7);
+  });
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+}
+
+// Its default action, which is none, was taken in between.
+TEST_F(FlightSignalsTest, AChosenSignalRequestsAFileAgainAfterAnEnd) {
+  const int status = status_of_work([&] {
+    DumpSignals::install(SIGURG);
+    DumpSignals::set_enabled(false);
+    (void)Recorder::stop();
+    (void)raise(SIGURG);
+    if (!Recorder::start(options())) _exit(92);
+    DumpSignals::install(SIGURG);
+    DumpSignals::set_enabled(true);
+    (void)raise(SIGURG);
+    (void)Recorder::stop();
+    _exit(7);
+  });
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_EQ(files(), std::vector<std::string>{"flight.1.signal.vtrace"});
 }
 
 TEST_F(FlightSignalsTest, AnotherSignalMayBeChosenLater) {
