@@ -31,20 +31,20 @@ class Kept(torch.Tensor):
 class Made(torch.Tensor):
     """A tensor made of another one, with no memory of its own."""
 
-    inner: torch.Tensor
+    held: torch.Tensor
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor) -> Made:
-        made: Made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # type: ignore[attr-defined]
-        made.inner = inner
+    def __new__(cls, held: torch.Tensor) -> Made:
+        made: Made = torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=held.dtype)
+        made.held = held
         return made
 
     def __tensor_flatten__(self) -> tuple[list[str], None]:
-        return ["inner"], None
+        return ["held"], None
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return Made(func(*(arg.inner if isinstance(arg, Made) else arg for arg in args), **(kwargs or {})))
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        return Made(func(*(arg.held if isinstance(arg, Made) else arg for arg in args), **(kwargs or {})))
 
 
 def test_gradients_of_all_kinds(recorder: marks.Recorder) -> None:
@@ -62,7 +62,7 @@ def test_gradients_of_all_kinds(recorder: marks.Recorder) -> None:
     expected = {
         model["plain"].grad.data_ptr(): ("gradient", "plain"),
         both.data_ptr(): ("gradient", "left and 1 more"),
-        model["made"].grad.inner.data_ptr(): ("gradient", "made"),
+        model["made"].grad.held.data_ptr(): ("gradient", "made"),
         model["of_a_class"].grad.data_ptr(): ("gradient", "of_a_class"),
     }
     with vram.watch(model, optimizer):
