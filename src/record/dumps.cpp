@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace vram::record {
@@ -63,6 +64,9 @@ std::atomic<pid_t> enabled_in{0};  // the process whose flight recorder runs: th
 std::atomic<bool> is_resting{false};
 std::atomic<pid_t> flusher_thread{0};
 
+// gettid() is newer than the oldest C library that the portable wheels run with.
+pid_t this_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+
 bool is_crash(int signal) { return std::ranges::find(kCrashes, signal) != kCrashes.end(); }
 
 // It comes again as soon as its handler returns, and the system ends a process that ignores it.
@@ -114,7 +118,7 @@ void go_on(Handled& entry, int signal, siginfo_t* info, void* context) {
 // Waits for the file, unless it is the flusher that would have to write it.
 void request_and_wait(DumpReason reason) {
   const uint64_t ticket = dumps().request(reason);
-  const bool must_wait = reason != DumpReason::kSignal && gettid() != flusher_thread.load();
+  const bool must_wait = reason != DumpReason::kSignal && this_thread() != flusher_thread.load();
   if (must_wait) (void)dumps().wait(ticket, DumpSignals::kMaxWait);
 }
 
@@ -211,6 +215,6 @@ void DumpSignals::rest() {
   enabled_in.store(0);
 }
 
-void DumpSignals::note_flusher() { flusher_thread.store(gettid()); }
+void DumpSignals::note_flusher() { flusher_thread.store(this_thread()); }
 
 }  // namespace vram::record
