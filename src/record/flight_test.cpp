@@ -214,7 +214,7 @@ TEST_F(FlightTest, AFolderThatIsNotThereIsAnError) {
   EXPECT_FALSE(Recorder::is_on());
 }
 
-// Of former processes: somebody has to look at them.
+// Of former processes: the user has to look at them.
 TEST_F(FlightTest, BeyondAHundredFilesOfOthersADumpFailsAndEndsNothing) {
   for (int i = 1; i <= 100; ++i) {
     write_text(path(i == 1 ? "flight.1.request.vtrace"

@@ -110,7 +110,7 @@ def test_arguments_that_a_plan_replaces_are_refused() -> None:
 
 
 class Careful(Model):
-    """Goes on without a block that raises."""
+    """Continues without a block that raises."""
 
     def forward(self, x: Any) -> Any:
         for block in self.blocks:
@@ -131,15 +131,15 @@ class RaisingBlock(Block):
         return x
 
 
-def test_a_block_that_raises_while_the_model_goes_on_is_named_as_the_reason() -> None:
+def test_a_block_that_raises_while_the_model_continues_is_named_as_the_reason() -> None:
     model: Any = Careful(RaisingBlock)
     applied(model, (REGION(0, 3),))
     model.blocks[2].raises = True
-    with pytest.raises(vram.VramError, match=r"ended by an exception \(RuntimeError\), and the model went on"):
+    with pytest.raises(vram.VramError, match=r"ended by an exception \(RuntimeError\), and the model continued"):
         model(sample()).sum().backward()
 
 
-def test_a_block_alone_may_raise_while_the_model_goes_on() -> None:
+def test_a_block_alone_may_raise_while_the_model_continues() -> None:
     model: Any = Careful(RaisingBlock)
     model.blocks[2].raises = True
     torch.manual_seed(0)  # of dropout

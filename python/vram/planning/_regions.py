@@ -142,7 +142,7 @@ class _Open:
         if self._failure:
             raise VramError(
                 tr(
-                    "the forward pass of a region of several blocks ended by an exception ({}), and the model went on: "
+                    "the forward pass of a region of several blocks ended by an exception ({}), and the model continued: "
                     "the blocks before cannot run again; keep the block that raises out of checkpointing, or plan with "
                     "single_blocks=True"
                 ).format(self._failure)

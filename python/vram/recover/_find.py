@@ -62,7 +62,7 @@ def find_batch_size(
     group: Any = None,
     dry: bool = False,
     gpu: str | None = None,
-) -> BatchSize:
+) -> BatchSize:  # size: most of it is its documentation
     """Find the largest batch size whose training step fits, with about three real steps: two small ones and the result.
 
     ``trial(batch_size)`` runs one full training step (forward, backward, optimizer) on a batch of that size, the

@@ -30,7 +30,7 @@ constexpr uint64_t kParts = 3;
 std::string next_of(const std::string& path) { return path_with(path, "next"); }
 
 // Of one process after another that has the same pid, as in a container that starts again and
-// again. Beyond that somebody has to look at them.
+// again. Beyond that the user has to look at them.
 constexpr uint64_t kMaxFilesOfOthers = 100;
 
 // flight.4711.oom.vtrace, flight.4711.oom-2.vtrace, …

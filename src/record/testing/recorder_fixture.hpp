@@ -42,7 +42,7 @@ class RecorderFixture : public testing::Test {
                     .device = device,
                     .op = Op::kAlloc});
   }
-  // Until it has taken all records: a flusher that a busy machine holds up loses none of a program
+  // Until it has taken all records: a flusher that a busy machine delays loses none of a program
   // that waits for it.
   static void wait_for_flusher() {
     traffic().flush_soon();
