@@ -1,5 +1,6 @@
 #include "serve/actions.hpp"
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "serve/http.hpp"
 #include "serve/json_body.hpp"
@@ -10,7 +11,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
+#include <fcntl.h>
+#include <unistd.h>
 #include <utility>
 
 namespace vram::serve {
@@ -21,6 +26,7 @@ constexpr std::string_view kFreePath = "/api/v1/free";
 constexpr int64_t kMaxTrimNs = 60 * kSignedSecondNs;
 constexpr int64_t kMaxRecordNs = 600 * kSignedSecondNs;
 constexpr uint64_t kMaxRecordSteps = 100'000;
+constexpr int kMaxNames = 1000;                 // of recordings of one process in one second
 constexpr uint64_t kAnswerNs = 60 * kSecondNs;  // of a process, besides what it is to record
 
 std::string document_text(const Json& document) {
@@ -131,14 +137,13 @@ Result<RecordRequest> parse_record(const std::string& body) {
   return request;
 }
 
-// "20261128-051500-4711.vtrace", of the time in UTC.
-std::string recording_name(uint32_t pid, int64_t now_unix_ns) {
+std::string recording_name(uint32_t pid, int64_t now_unix_ns, int number) {
   const time_t seconds = now_unix_ns / kSignedSecondNs;
   tm parts{};
   (void)gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}{:02}{:02}-{:02}{:02}{:02}-{}.vtrace", parts.tm_year + 1900,
+  return fmt::format("{:04}{:02}{:02}-{:02}{:02}{:02}-{}{}.vtrace", parts.tm_year + 1900,
                      parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
-                     pid);
+                     pid, number == 1 ? "" : fmt::format("-{}", number));
 }
 
 Result<uint64_t> start_recording(const ActionSettings& settings, Jobs& jobs,
@@ -147,17 +152,23 @@ Result<uint64_t> start_recording(const ActionSettings& settings, Jobs& jobs,
   if (settings.recordings.empty())
     return fail(Code::kBadInput,
                 "there is no folder for recordings: start the server with --recordings DIR");
-  const std::string name = recording_name(request.pid, settings.now_unix_ns());
-  return jobs.start("record", Json::parse(body),
-                    [request, name, path = settings.recordings + "/" + name,
-                     folders = settings.board_folders()]() -> Result<Json> {
-                      VRAM_TRY_ASSIGN(const auto recording,
-                                      watch::request_recording(
-                                          folders, request.pid, request.order,
-                                          kAnswerNs + request.order.duration_ns.value_or(0)));
-                      VRAM_TRY_ASSIGN(const auto bytes, watch::save_recording(recording, path));
-                      return Json({{"name", name}, {"size_bytes", bytes}});
-                    });
+  return jobs.start(
+      "record", Json::parse(body),
+      [request, folder = settings.recordings, began_ns = settings.now_unix_ns(),
+       folders = settings.board_folders()]() -> Result<Json> {
+        VRAM_TRY_ASSIGN(
+            const auto recording,
+            watch::request_recording(folders, request.pid, request.order,
+                                     kAnswerNs + request.order.duration_ns.value_or(0)));
+        VRAM_TRY_ASSIGN(const auto name, claim_recording(folder, request.pid, began_ns));
+        const std::string path = folder + "/" + name;
+        const auto bytes = watch::save_recording(recording, path);
+        if (!bytes) {
+          (void)unlink(path.c_str());
+          return tl::unexpected(bytes.error());
+        }
+        return Json({{"name", name}, {"size_bytes", *bytes}});
+      });
 }
 
 Response started(const Result<uint64_t>& number) {
@@ -218,6 +229,19 @@ std::vector<Route> action_routes(const ActionSettings& settings,
                  [settings, jobs](const Request& request, std::string_view) {
                    return started(start_recording(settings, *jobs, request.body));
                  })};
+}
+
+Result<std::string> claim_recording(const std::string& folder, uint32_t pid, int64_t now_unix_ns) {
+  int error = EEXIST;
+  for (int number = 1; number <= kMaxNames && error == EEXIST; ++number) {
+    std::string name = recording_name(pid, now_unix_ns, number);
+    const Descriptor file(
+        open((folder + "/" + name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (file.is_open()) return name;
+    error = errno;
+  }
+  return fail(Code::kIo, "{}: a new recording can't be made: {}", folder,
+              std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
 }
 
 bool is_about_actions(const Request& request) {

@@ -32,6 +32,10 @@ struct ActionSettings {
     const std::function<int64_t()>& now_unix_ns);
 [[nodiscard]] std::vector<Route> action_routes(const ActionSettings& settings,
                                                const std::shared_ptr<Jobs>& jobs);
+// Returns the name of a new, empty file in the folder, of the pid and the time in UTC:
+// "20261128-051500-4711.vtrace", or "…-4711-2.vtrace" if that exists. kIo: none can be made.
+[[nodiscard]] Result<std::string> claim_recording(const std::string& folder, uint32_t pid,
+                                                  int64_t now_unix_ns);
 // Whether the answer may wait for files: of the routes above.
 [[nodiscard]] bool is_about_actions(const Request& request);
 

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <unistd.h>
 
@@ -118,6 +119,14 @@ TEST_F(ActionsTest, ARecordingNeedsAFolderAndAProcess) {
         R"({"pid": 1, "steps": 0})", R"({"pid": 1, "duration": "0s"})",
         R"({"pid": 1, "duration": "11min"})", R"({"pid": 4294967296})"})
     EXPECT_EQ(post("/api/v1/record", body).status, 400) << body;
+}
+
+TEST_F(ActionsTest, RecordingsOfOneSecondHaveDifferentNames) {
+  const std::string folder = std::filesystem::path(folder_.file("x")).parent_path();
+  EXPECT_EQ(claim_recording(folder, 4711, kNow).value(), "20261118-110640-4711.vtrace");
+  EXPECT_EQ(claim_recording(folder, 4711, kNow).value(), "20261118-110640-4711-2.vtrace");
+  EXPECT_TRUE(std::filesystem::is_empty(folder + "/20261118-110640-4711-2.vtrace"));
+  EXPECT_EQ(claim_recording(folder + "/none", 4711, kNow).error().code, Code::kIo);
 }
 
 }  // namespace
