@@ -1,6 +1,6 @@
 #include "pictures/svg.hpp"
 
-#include "base/text.hpp"
+#include "base/xml.hpp"
 #include "pictures/ink.hpp"
 
 #include <fmt/format.h>
@@ -38,26 +38,6 @@ std::string hex(Colour colour) {
   return fmt::format("#{:02x}{:02x}{:02x}", colour.red, colour.green, colour.blue);
 }
 
-// As text and in attributes. XML has no way to write U+FFFE and U+FFFF.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : printable(text)) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-    if (out.ends_with("\xEF\xBF\xBE") || out.ends_with("\xEF\xBF\xBF")) out.back() = '\xBD';
-  }
-  return out;
-}
-
 // Relative moves, each as short as it can be.
 std::string path_data(const std::vector<Point>& points) {
   std::string data;
@@ -88,7 +68,7 @@ void write_item(const Area& area, std::string& out) {
   if (area.hover.empty())
     out += "/>\n";
   else
-    out += fmt::format("><title>{}</title></path>\n", escaped(area.hover));
+    out += fmt::format("><title>{}</title></path>\n", xml_text(area.hover));
 }
 
 void write_item(const Path& path, std::string& out) {
@@ -106,7 +86,7 @@ void write_item(const Label& label, std::string& out) {
   if (label.is_tight)
     out += fmt::format(R"( textLength="{}" lengthAdjust="spacingAndGlyphs")",
                        number(text_width(label.text, label.size)));
-  out += fmt::format(">{}</text>\n", escaped(label.text));
+  out += fmt::format(">{}</text>\n", xml_text(label.text));
 }
 
 }  // namespace
@@ -118,8 +98,8 @@ std::string svg_of(const Scene& scene) {
       R"(role="img" font-family="{2}" direction="ltr" unicode-bidi="isolate">)"
       "\n<style>text{{unicode-bidi:isolate;white-space:pre}}</style>\n",
       number(scene.width), number(scene.height), kFonts);
-  out += fmt::format("<title>{}</title>\n<desc>{}</desc>\n", escaped(scene.title),
-                     escaped(scene.description));
+  out += fmt::format("<title>{}</title>\n<desc>{}</desc>\n", xml_text(scene.title),
+                     xml_text(scene.description));
   write_item(rectangle({0, 0}, scene.width, scene.height, scene.background), out);
   for (const Item& item : scene.items)
     std::visit([&](const auto& each) { write_item(each, out); }, item);

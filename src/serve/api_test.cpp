@@ -269,7 +269,7 @@ TEST(IndexPage, ListsTheRoutesAndLinksThoseThatCanBe) {
   EXPECT_NE(page.find("/api/v1/devices/{key}"), std::string::npos);
   EXPECT_EQ(page.find("href=\"/api/v1/devices/{key}\""), std::string::npos);
   EXPECT_EQ(page.find("<b>"), std::string::npos);
-  EXPECT_NE(page.find("&lt;b>gpu&amp;01"), std::string::npos);
+  EXPECT_NE(page.find("&lt;b&gt;gpu&amp;01"), std::string::npos);
   EXPECT_EQ(page.find("<script"), std::string::npos);
 }
 

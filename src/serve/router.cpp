@@ -1,6 +1,7 @@
 #include "serve/router.hpp"
 
 #include "base/text.hpp"
+#include "base/xml.hpp"
 #include "serve/http.hpp"
 
 #include <fmt/format.h>
@@ -56,19 +57,6 @@ std::optional<Response> unknown_parameter(const Route& route, const Query& query
 // Of a path, from "/api", so that it holds below any path of a proxy.
 std::string_view link_of(std::string_view path) { return path == "/" ? "." : path.substr(1); }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 }  // namespace
 
 Response Router::not_found(std::string_view path) const {
@@ -109,12 +97,12 @@ Route index_page(const std::vector<Route>& routes, std::string_view host) {
   std::string rows;
   for (const Route& route : routes) {
     const bool is_link = !route.is_change && route.path.find('{') == std::string::npos;
-    const std::string name = escaped(route.path);
+    const std::string name = xml_text(route.path);
     const std::string parameters =
         route.parameters.empty() ? "" : fmt::format("?{}=", fmt::join(route.parameters, "=&amp;"));
     rows += fmt::format("<tr><td>{}{}{}</td><td>{}</td></tr>\n", route.is_change ? "POST " : "",
                         is_link ? fmt::format("<a href=\"{}\">{}</a>", link_of(name), name) : name,
-                        parameters, escaped(route.about));
+                        parameters, xml_text(route.about));
   }
   const std::string page = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>vram on "
@@ -122,7 +110,7 @@ Route index_page(const std::vector<Route>& routes, std::string_view host) {
       "<style>body{{font:16px/1.5 sans-serif;margin:2em auto;max-width:60em;padding:0 1em}}"
       "td{{padding:.2em 1em .2em 0;vertical-align:top}}</style></head>\n"
       "<body><h1>vram serve on {0}</h1>\n<table>\n{1}</table></body></html>\n",
-      escaped(printable(host)), rows);
+      xml_text(host), rows);
   const auto body = std::make_shared<Body>(page);
   return {"/api", {}, "this page", [body](const Request&, std::string_view) -> Response {
             return {.status = 200,

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "base/xml.hpp"
 #include "show/diff/diff.hpp"
 
 #include <fmt/format.h>
@@ -44,15 +45,6 @@ std::string github_property(std::string_view text) {
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
-}
-
-std::string xml(std::string_view text) {
-  std::string result =
-      replaced(printable(text), {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
-  // XML 1.0 allows neither U+FFFE nor U+FFFF, not even as references.
-  for (const std::string_view noncharacter : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"})
-    replace_all(result, noncharacter, "\xEF\xBF\xBD");
-  return result;
 }
 
 // A code span: text without links, mentions (@all), references and markup, whatever it contains.
@@ -164,15 +156,15 @@ std::string diff_junit(const Diff& diff) {
       "skipped=\"0\">\n",
       diff.devices.size(), failures);
   for (const DeviceChange& change : diff.devices) {
-    const std::string name = xml(explain::device_text(change.latest()));
+    const std::string name = xml_text(explain::device_text(change.latest()));
     text += fmt::format("    <testcase classname=\"vram.diff\" name=\"peak of {}\">\n", name);
-    const std::string detail = xml(sentence(change));
+    const std::string detail = xml_text(sentence(change));
     std::string places;
     for (const SiteChange& site : change.sites) {
       if (kind_of(site) == explain::ChangeKind::kSame) continue;
       places += fmt::format("{} {} {}\n", identifier(kind_of(site)),
                             format_bytes_signed(explain::growth(site.a_bytes(), site.b_bytes())),
-                            xml(site.latest().name));
+                            xml_text(site.latest().name));
       if (static_cast<size_t>(std::ranges::count(places, '\n')) == kMaxHotspots) break;
     }
     text += change.is_regression()

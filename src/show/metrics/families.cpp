@@ -16,7 +16,8 @@ constexpr int kMaxColumns = 128;
 constexpr size_t kMaxBytes = 512;
 constexpr std::string_view kTotal = "_total";
 
-std::string escaped(std::string_view value) {
+// As the value of a label, in quotes.
+std::string label_value(std::string_view value) {
   std::string out;
   for (const char c : shorten_end(printable(value.substr(0, kMaxBytes)), kMaxColumns)) {
     if (c == '\\' || c == '"') out += '\\';
@@ -40,7 +41,7 @@ Labels Labels::with(std::string_view name, std::string_view value) const {
   Labels labels = *this;
   if (value.empty()) return labels;
   if (!labels.text_.empty()) labels.text_ += ',';
-  labels.text_.append(name).append("=\"").append(escaped(value)).append("\"");
+  labels.text_.append(name).append("=\"").append(label_value(value)).append("\"");
   return labels;
 }
 
