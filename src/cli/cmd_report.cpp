@@ -296,7 +296,7 @@ Result<int> ReportCommand::browse(const Console& console) const {
     return kEnvironment;
   }
   show_waiting(trf("reading {}", traces_.front()), *terminal);
-  VRAM_TRY_ASSIGN(const auto trace, open_recording(traces_.front(), reading_));
+  VRAM_TRY_ASSIGN(const auto trace, trace::open_trace(traces_.front(), reading_));
   show_waiting(tr("explaining"), *terminal);
   explain::ExplainOptions options;
   options.device = device_;

@@ -113,19 +113,11 @@ Option max_size_option(trace::OpenOptions& target) {
           value(target.max_decompressed_bytes, parse_bytes)};
 }
 
-Result<trace::Trace> open_recording(const std::string& path, const trace::OpenOptions& options) {
-  Result<trace::Trace> trace = trace::open_trace(path, options);
-  if (!trace && trace.error().code == Code::kTooLarge) {
-    trace.error().message += tr("; --max-size raises it");
-  }
-  return trace;
-}
-
 Result<trace::Trace> open_with_progress(const std::string& path, trace::OpenOptions options,
                                         const Console& console) {
   Progress progress(console, path);
   options.progress = progress.callback();
-  return open_recording(path, options);
+  return trace::open_trace(path, options);
 }
 
 }  // namespace vram::cli

@@ -36,10 +36,7 @@ struct Recordings {
 // --max-size, into `target`.
 [[nodiscard]] Option max_size_option(trace::OpenOptions& target);
 
-// open_trace(), whose errors name the option that helps.
-[[nodiscard]] Result<trace::Trace> open_recording(const std::string& path,
-                                                  const trace::OpenOptions& options);
-// The same with a progress line.
+// open_trace() with a progress line.
 [[nodiscard]] Result<trace::Trace> open_with_progress(const std::string& path,
                                                       trace::OpenOptions options,
                                                       const Console& console);

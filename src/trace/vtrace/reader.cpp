@@ -96,12 +96,19 @@ Result<> Assembly::read_frame(const FrameHeader& header) {
 Result<> Assembly::account(const FrameHeader& header) {
   decompressed_bytes_ += header.content_bytes;
   if (header.type == FrameType::kEvents) decompressed_bytes_ += header.item_count * sizeof(Event);
-  const uint64_t limit =
-      std::min(options_.max_decompressed_bytes, default_memory_limit_bytes());  // all of it is held
-  if (decompressed_bytes_ <= limit) return {};
-  return fail(Code::kTooLarge,
-              "the file decompresses to more than the limit of {} bytes at byte {}", limit,
-              offset_);
+  const uint64_t memory_bytes = default_memory_limit_bytes();  // all of it is held
+  if (decompressed_bytes_ <= std::min(options_.max_decompressed_bytes, memory_bytes)) return {};
+  if (decompressed_bytes_ > memory_bytes) {
+    return fail(Code::kTooLarge,
+                "at byte {} the file needs more than {} of memory, which this machine can spare: "
+                "read it on a machine with more",
+                offset_, format_bytes(memory_bytes));
+  }
+  return fail(
+      Code::kTooLarge,
+      "at byte {} the file decompresses to more than the limit of {} bytes: to read it, set "
+      "a larger one (--max-size, in Python max_size=)",
+      offset_, options_.max_decompressed_bytes);
 }
 
 Result<> Assembly::apply(const FrameHeader& header, std::span<const uint8_t> content) {

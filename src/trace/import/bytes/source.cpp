@@ -235,8 +235,10 @@ bool ByteWindow::read_more() {
   end_ += *count;
   ended_ = *count == 0;
   if (base_offset_ + end_ > options_.max_bytes) {
-    error_ = Error{Code::kTooLarge, trf("the file unpacks to more than {}, the limit against bombs",
-                                        format_bytes(options_.max_bytes))};
+    error_ = Error{Code::kTooLarge,
+                   trf("the file unpacks to more than {}, the limit against bombs: to read it, set "
+                       "a larger one (--max-size, in Python max_size=)",
+                       format_bytes(options_.max_bytes))};
     return false;
   }
   return true;
