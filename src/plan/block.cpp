@@ -150,7 +150,7 @@ class BlockSolver {
     option.backward_ns = block_.backward_ns;
     uint64_t saved_bytes = 0;
     OpSet saved(count_);
-    size_t again_count = 0;
+    option.op_count = static_cast<uint32_t>(count_);
     for (size_t i = 0; i < count_; ++i) {
       const BlockOp& op = block_.ops[i];
       option.forward_ns += op.forward_ns;
@@ -158,11 +158,11 @@ class BlockSolver {
       if ((*again)[i]) option.backward_ns += op.forward_ns;
       saved[i] = kept[i] || op.is_saved;
       if (saved[i]) saved_bytes += op.output_bytes;
-      again_count += (*again)[i];
+      option.again_count += (*again)[i];
     }
-    option.name = again_count == 0
-                      ? "keep all"
-                      : fmt::format("recompute {} of {} operations", again_count, count_);
+    option.name = option.again_count == 0 ? "keep all"
+                                          : fmt::format("recompute {} of {} operations",
+                                                        option.again_count, option.op_count);
     option.forward_peak_bytes = peak_of(OpSet(count_, true), kept, 0);
     option.backward_peak_bytes =
         std::max(peak_of(*again, saved, option.kept_bytes + block_.gradient_bytes),

@@ -32,6 +32,9 @@ struct Option {
   uint64_t offloaded_bytes = 0;  // copied to the host after forward, and back before backward
   uint64_t offload_ns = 0;       // how much longer the step takes because of these copies
   uint64_t fetch_ns = 0;
+  // Of the stage's operations, how many run again inside it; 0 of 0: not known.
+  uint32_t again_count = 0;
+  uint32_t op_count = 0;
 };
 
 struct Stage {

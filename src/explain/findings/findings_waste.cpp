@@ -35,10 +35,11 @@ std::string pinned_by(const std::vector<Pinner>& pinners) {
   for (const Pinner& p : pinners) {
     if (named == kNamedPinners) break;
     if (p.name == kNoStackName || p.name == kNoScopeName) continue;
-    text += trf("{}{} ({} keep {} from use)", named++ == 0 ? tr(" Held open by ") : tr(", "),
-                p.name, format_bytes(p.pinned_bytes), format_bytes(p.stranded_bytes));
+    if (named++ != 0) text += tr(", ");
+    text += trf("{} ({} keep {} from use)", p.name, format_bytes(p.pinned_bytes),
+                format_bytes(p.stranded_bytes));
   }
-  return text.empty() ? text : text + ".";
+  return text.empty() ? text : trf(" Held open by {}.", text);
 }
 
 // How reserved memory lay unused when most was reserved.
@@ -278,7 +279,7 @@ std::string recommended_setting(const trace::Trace& trace, const DeviceReport& r
           : trf("Set `{}`{} before Python starts.", replay::export_line(spec),
                 before.empty() ? "" : tr(" in place of `") + before + "`");
   text += " " + outcome(*report.what_if, *own, *best);
-  for (const std::string& note : replay::setting_notes(spec)) text += tr(" Note: ") + note + ".";
+  for (const std::string& note : replay::setting_notes(spec)) text += trf(" Note: {}.", note);
   return text;
 }
 

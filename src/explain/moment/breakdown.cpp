@@ -273,10 +273,9 @@ uint64_t releasable_of(const SegmentView& segment, const AllocatorRules& rules,
 std::string domain_name(const trace::Tables& tables, const AllocatorRules& rules,
                         const SegmentRange& range) {
   if (rules.is_of_vram(range.context)) return tr("vram's pool");
-  std::string name = range.is_small ? tr("requests up to 1 MiB") : tr("requests over 1 MiB");
-  name += range.stream == 0 ? std::string(tr(", default stream"))
-                            : trf(", stream {:#x}", tables.streams[range.stream]);
-  return name;
+  const char* const sizes = range.is_small ? tr("requests up to 1 MiB") : tr("requests over 1 MiB");
+  return range.stream == 0 ? trf("{}, default stream", sizes)
+                           : trf("{}, stream {:#x}", sizes, tables.streams[range.stream]);
 }
 
 // Do live blocks use so little of the segment that they pin it?

@@ -68,7 +68,7 @@ Patterns gradients_kept(WasteIndex& index) {
                   tr("Call optimizer.zero_grad(set_to_none=True) directly after optimizer.step() "
                      "instead of after the next forward pass.")};
   finding.line = index.line_of_release(*largest);
-  finding.detail += finding.line.empty() ? "" : tr(" Released in ") + finding.line + ".";
+  if (!finding.line.empty()) finding.detail += trf(" Released in {}.", finding.line);
   return finding_if_saved(index, kMinSavedShare, std::move(finding), changes);
 }
 

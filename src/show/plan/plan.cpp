@@ -140,7 +140,10 @@ struct StageRange {
 };
 
 std::string kept_text(const plan::Stage& stage, uint32_t option) {
-  const std::string& name = stage.options[option].name;
+  const plan::Option& kept = stage.options[option];
+  if (kept.again_count != 0)
+    return trf("recompute {} of {} operations", kept.again_count, kept.op_count);
+  const std::string& name = kept.name;
   return name.empty() ? trf("keep (option {})", option) : printable(tr(name));
 }
 

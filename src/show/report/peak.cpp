@@ -112,11 +112,11 @@ std::string holders_text(const explain::State& state, bool has_stacks) {
   std::string text;
   const size_t shown = std::min(breakdown->holders.size(), kNames);
   for (const explain::Holder& holder : std::span(breakdown->holders).first(shown)) {
-    text +=
-        fmt::format("{}{} {}", text.empty() ? tr(" Held most by ") : tr(", "),
-                    holder_text(breakdown->by, holder.name), format_bytes(holder.requested_bytes));
+    if (!text.empty()) text += tr(", ");
+    text += fmt::format("{} {}", holder_text(breakdown->by, holder.name),
+                        format_bytes(holder.requested_bytes));
   }
-  return text + ".";
+  return trf(" Held most by {}.", text);
 }
 
 std::string limit_text(const Oom& oom) {
@@ -244,11 +244,12 @@ void draw_waste(const Subject& subject, Page& page) {
   if (!subject.detail.has_waste_notes) return page.leave_out(tr("what holds segments open"));
   draw_pinners(state, page);
   if (state.waste.largest_hole_bytes == 0) return;
-  std::string domain = printable(state.waste.largest_hole_domain);
-  if (!domain.empty()) domain = " (" + domain + ")";
+  const std::string bytes = format_bytes(state.waste.largest_hole_bytes);
+  const std::string domain = printable(state.waste.largest_hole_domain);
   page.paragraph(Line(tr("  largest fit   "), Style::kFaint),
-                 trf("{}{}: more than that needs a new segment",
-                     format_bytes(state.waste.largest_hole_bytes), domain));
+                 domain.empty()
+                     ? trf("{}: more than that needs a new segment", bytes)
+                     : trf("{} ({}): more than that needs a new segment", bytes, domain));
 }
 
 }  // namespace vram::show
