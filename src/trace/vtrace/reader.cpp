@@ -1,5 +1,6 @@
 #include "trace/vtrace/reader.hpp"
 
+#include "base/bytes.hpp"
 #include "base/memory.hpp"
 #include "base/result.hpp"
 #include "trace/vtrace/events.hpp"
