@@ -32,9 +32,10 @@ RMM = ROOT / "tests/data/foreign/rmm.csv"
 XPROF = ROOT / "tests/data/foreign/xprof.xplane.pb.gz"
 JAX = ROOT / "tests/data/foreign/jax_memory.pb.gz"
 OF_PYTORCH = [LEAK, UNET, EXPANDABLE, MIDDLE, CURRENT]
+PROFILE = ROOT / "tests/data/snapshots/profile.p4.pickle"
 RECORDINGS = [*OF_PYTORCH, RANK, PROFILER, RMM, XPROF, JAX]
 
-# What torch/utils/viz/MemoryViz.js decodes.
+# What PyTorch's viewer decodes (MemoryViz.js).
 VIEWERS_OPCODES = {
     *("PROTO", "STOP", "MARK", "FRAME", "MEMOIZE", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET"),
     *("NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
@@ -42,7 +43,9 @@ VIEWERS_OPCODES = {
     *("SETITEM", "SETITEMS", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
 }
 
-every_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.name)
+every_recording = pytest.mark.parametrize("recording", [*RECORDINGS, PROFILE], ids=lambda path: path.name)
+# The profile has blocks where no segment is.
+recording_with_segments = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.name)
 pytorchs_recording = pytest.mark.parametrize("recording", OF_PYTORCH, ids=lambda path: path.name)
 
 Json = dict[str, Any]
@@ -127,7 +130,7 @@ def lines_of(view: Any, snapshot: Json) -> list[str]:
     return text.splitlines()
 
 
-@every_recording
+@recording_with_segments
 def test_pytorchs_programs_accept_every_recording(recording: pathlib.Path, tmp_path: pathlib.Path) -> None:
     path = convert(recording, tmp_path / "run.pickle")
     snapshot = load(path)
@@ -141,12 +144,12 @@ def test_pytorchs_programs_accept_every_recording(recording: pathlib.Path, tmp_p
     assert {opcode.name for opcode, _, _ in pickletools.genops(path.read_bytes())} <= VIEWERS_OPCODES
     every_block_is_in_a_segment(snapshot)
     categories = {entry.get("category") for entries in snapshot["device_traces"] for entry in entries}
-    # The viewer fails where it has to add it (annotate_snapshot).
+    # The viewer fails where it has to add it.
     assert categories <= {None} or "unknown" in categories
 
 
 def every_block_is_in_a_segment(snapshot: Json) -> None:
-    """The viewer goes back from the end (simulate_memory), and fails at a block or a part of a segment that is in none."""
+    """The viewer goes back from the end, and fails at a block or a part of a segment that is in none."""
     for device, entries in enumerate(snapshot["device_traces"]):
         own = [segment for segment in snapshot["segments"] if segment["device"] == device]
         for segment in own:

@@ -95,6 +95,9 @@ class SnapshotWriter {
     }
     for (trace::ContextId id = 0; id < tables_.contexts.size(); ++id)
       has_labels_ = has_labels_ || is_shown(tables_.contexts[id]);
+    has_labels_ = has_labels_ && std::ranges::any_of(trace.events, [](const Event& event) {
+                    return event.kind != EventKind::kAlloc;
+                  });
   }
 
   void write();
@@ -121,8 +124,8 @@ class SnapshotWriter {
     const std::string_view category = tables_.strings[context.category];
     return !category.empty() && category != trace::kFoundBlock && category != trace::kVramPool;
   }
-  [[nodiscard]] std::string_view category_of(const Context& context, uint32_t lifetime,
-                                             const Names& names) const;
+  [[nodiscard]] std::string_view category_of(const Event& event, uint32_t lifetime,
+                                             const Names& names);
 
   const Trace& trace_;
   const Tables& tables_;
@@ -130,7 +133,8 @@ class SnapshotWriter {
   PickleWriter& out_;
   std::vector<DeviceExtras> extras_;  // by device
   bool has_gpu_ = false;
-  bool has_labels_ = false;
+  bool has_labels_ = false;   // of blocks, and an entry without one
+  bool has_unknown_ = false;  // an entry of no category is written
   bool names_pools_;
 };
 
@@ -193,10 +197,16 @@ void SnapshotWriter::segments(DeviceKind kind) {
 
 // The events.
 
-std::string_view SnapshotWriter::category_of(const Context& context, uint32_t lifetime,
-                                             const Names& names) const {
-  if (names.label(lifetime) != 0) return explain::to_string(names.category(lifetime));
-  return is_shown(context) ? tables_.strings[context.category] : "unknown";
+// The viewer colours blocks by it, if any entry has one. It fails if none is of this category.
+std::string_view SnapshotWriter::category_of(const Event& event, uint32_t lifetime,
+                                             const Names& names) {
+  const Context& context = tables_.contexts[event.context];
+  if (event.kind == EventKind::kAlloc) {
+    if (names.label(lifetime) != 0) return explain::to_string(names.category(lifetime));
+    if (is_shown(context)) return tables_.strings[context.category];
+  }
+  has_unknown_ = true;
+  return "unknown";
 }
 
 // Unknown actions are written as they were read, except where they would be read as another.
@@ -218,10 +228,9 @@ void SnapshotWriter::context(const Event& event, uint32_t lifetime, const Names&
   else
     pickled_.text_item(kCompileContext, context.compile_id);
   pickled_.text_item(kUserMetadata, event.kind == EventKind::kOther ? 0 : context.user_metadata);
-  // The viewer colours blocks by it, if any has one.
-  if (has_labels_ && event.kind == EventKind::kAlloc) {
+  if (has_labels_ && (event.kind == EventKind::kAlloc || !has_unknown_)) {
     pickled_.keyword(kCategory);
-    pickled_.word(category_of(context, lifetime, names));
+    pickled_.word(category_of(event, lifetime, names));
   }
   if (context.category != 0) pickled_.text_item(kVramCategory, context.category);
   if (context.forward_stack != 0) {

@@ -245,10 +245,31 @@ TEST(SnapshotTest, CategoriesOfBlocksAreForViewersAlone) {
   const std::string tree = tree_of(trace);
   EXPECT_THAT(tree, HasSubstr("'addr': 4096, 'size': 512, 'stream': 0, 'compile_context': 'N/A', "
                               "'user_metadata': '', 'category': 'parameter'}"));
-  // The viewer fails if no block is of this category.
   EXPECT_THAT(tree, HasSubstr("'addr': 8192, 'size': 512, 'stream': 0, 'compile_context': 'N/A', "
                               "'user_metadata': '', 'category': 'unknown'}"));
   EXPECT_THAT(tree, HasSubstr("'user_metadata': 'weight', 'vram_category': 'parameter'}"));
+  expect_same(trace, reread(trace));
+}
+
+// The viewer fails if there are categories and "unknown" is none of them.
+TEST(SnapshotTest, AnEntryIsOfNoCategoryIfAllBlocksHaveOne) {
+  Trace trace;
+  Tables& tables = trace.tables;
+  const ContextId context =
+      tables.contexts.intern({.category = tables.strings.intern("activation")});
+  trace.events.push_back(sample_event(EventKind::kAlloc, 4096, 512, 0));
+  trace.events[0].context = context;
+  add_device(trace);
+  EXPECT_EQ(tree_of(trace).find("'category'"), std::string::npos);
+  for (const EventKind kind : {EventKind::kFreeRequested, EventKind::kFreeCompleted})
+    trace.events.push_back(sample_event(kind, 4096, 512, 0));
+  trace.devices[0].event_count = 3;
+  const std::string tree = tree_of(trace);
+  EXPECT_THAT(tree, HasSubstr("'category': 'activation', 'vram_category': 'activation'}, "
+                              "{'action': 'free_requested', 'addr': 4096, 'size': 512, 'stream': "
+                              "0, 'compile_context': 'N/A', 'user_metadata': '', 'category': "
+                              "'unknown'}, {'action': 'free_completed', 'addr': 4096, 'size': 512, "
+                              "'stream': 0, 'compile_context': 'N/A', 'user_metadata': ''}"));
   expect_same(trace, reread(trace));
 }
 
