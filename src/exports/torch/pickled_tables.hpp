@@ -1,10 +1,10 @@
 // PickledTables: the interned texts, frames and stacks of a recording in a pickle: each is written
-// where it is first used, and referred to from there on. Internal to exports/pytorch; one thread.
+// where it is first used, and referred to from there on. Internal to exports/torch; one thread.
 #pragma once
 
 #include "base/pod_vector.hpp"
 #include "exports/export_file.hpp"
-#include "exports/pytorch/pickle.hpp"
+#include "exports/torch/pickle.hpp"
 #include "trace/import/torch/keywords.hpp"
 #include "trace/tables.hpp"
 

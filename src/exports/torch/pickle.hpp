@@ -1,6 +1,6 @@
 // PickleWriter: appends the opcodes of a pickle of plain data to a text, of those alone that
 // PyTorch's viewer (MemoryViz.js) knows, too: no frames, no sets, no big texts. It
-// does not check that opcodes fit together. Internal to exports/pytorch; one thread.
+// does not check that opcodes fit together. Internal to exports/torch; one thread.
 //
 // The caller numbers the memo: slots up to 255 are short to refer to.
 #pragma once

@@ -1,4 +1,4 @@
-#include "exports/pytorch/end_state.hpp"
+#include "exports/torch/end_state.hpp"
 
 #include <algorithm>
 #include <span>

@@ -1,8 +1,8 @@
 // What a recording has and PyTorch's snapshots have not, as the value of the key "vram"
-// (trace/import/torch/keywords.hpp). Internal to exports/pytorch.
+// (trace/import/torch/keywords.hpp). Internal to exports/torch.
 #pragma once
 
-#include "exports/pytorch/pickled_tables.hpp"
+#include "exports/torch/pickled_tables.hpp"
 #include "trace/trace.hpp"
 
 namespace vram::exports {

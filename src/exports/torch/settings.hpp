@@ -1,9 +1,9 @@
 // Settings of a recording as values of a pickle: the texts that readers make of PyTorch's nested
 // allocator_settings become numbers, truth values, lists and dictionaries again. Internal to
-// exports/pytorch.
+// exports/torch.
 #pragma once
 
-#include "exports/pytorch/pickle.hpp"
+#include "exports/torch/pickle.hpp"
 #include "trace/trace.hpp"
 
 #include <span>

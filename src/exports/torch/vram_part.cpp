@@ -1,7 +1,7 @@
-#include "exports/pytorch/vram_part.hpp"
+#include "exports/torch/vram_part.hpp"
 
 #include "base/text.hpp"
-#include "exports/pytorch/end_state.hpp"
+#include "exports/torch/end_state.hpp"
 #include "trace/import/torch/keywords.hpp"
 #include "trace/vtrace/frames.hpp"
 

@@ -8,11 +8,11 @@
 #include "explain/names/names.hpp"
 #include "exports/export_file.hpp"
 #include "exports/exports.hpp"
-#include "exports/pytorch/end_state.hpp"
-#include "exports/pytorch/pickle.hpp"
-#include "exports/pytorch/pickled_tables.hpp"
-#include "exports/pytorch/settings.hpp"
-#include "exports/pytorch/vram_part.hpp"
+#include "exports/torch/end_state.hpp"
+#include "exports/torch/pickle.hpp"
+#include "exports/torch/pickled_tables.hpp"
+#include "exports/torch/settings.hpp"
+#include "exports/torch/vram_part.hpp"
 #include "trace/import/torch/keywords.hpp"
 
 #include <algorithm>

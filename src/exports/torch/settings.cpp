@@ -1,4 +1,4 @@
-#include "exports/pytorch/settings.hpp"
+#include "exports/torch/settings.hpp"
 
 #include "base/python_text.hpp"
 #include "base/text.hpp"

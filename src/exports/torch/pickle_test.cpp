@@ -1,4 +1,4 @@
-#include "exports/pytorch/pickle.hpp"
+#include "exports/torch/pickle.hpp"
 
 #include "exports/testing/decoded.hpp"
 

@@ -1,4 +1,4 @@
-#include "exports/pytorch/pickled_tables.hpp"
+#include "exports/torch/pickled_tables.hpp"
 
 #include "base/text.hpp"
 
