@@ -1,4 +1,4 @@
-#include "watch/record_request.hpp"
+#include "watch/file_request.hpp"
 
 #include <gtest/gtest.h>
 
