@@ -108,7 +108,13 @@ def _draw_terminal(binary: Path, words: list[str], language: str, picture: Path)
     printed = subprocess.run(
         [binary, *words],
         cwd=ROOT,
-        env={**os.environ, "CLICOLOR_FORCE": "1", "COLUMNS": "101", "LC_ALL": f"{language}.UTF-8", "LANGUAGE": language},
+        env={
+            **os.environ,
+            "CLICOLOR_FORCE": "1",
+            "COLUMNS": "101",
+            "LC_ALL": f"{language}.UTF-8",
+            "LANGUAGE": language,
+        },
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -227,7 +227,7 @@ VRAM_API uint64_t vram_board_segments_request(void);
  * open. No two threads may call it at the same time.
  * VRAM_INVALID_VALUE: the sizes match no version of this library, or segments and blocks do not add
  * up. VRAM_FILE_FAILED: the file cannot be written. vram_last_error() has the details, and the
- * requester is told that there is no list. */
+ * answer states that there is no list. */
 VRAM_API vram_status vram_board_answer_segments(uint64_t number, const vram_board_list* list);
 
 typedef enum vram_board_owner {

@@ -10,7 +10,7 @@ from test_board_trim import pytestmark, run
 
 __all__ = ["pytestmark"]
 
-# Asks this process, and takes its list as the files of the board have it.
+# Asks this process, and takes its list from the file next to its page.
 LISTING = f"""{STAND_IN}{SEGMENTS}
 import struct
 LISTS = 3224
