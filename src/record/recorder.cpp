@@ -5,6 +5,7 @@
 #include "record/file/file_sink.hpp"
 #include "record/flusher.hpp"
 #include "record/process.hpp"
+#include "record/signal_guard.hpp"
 #include "record/stacks/native_stack.hpp"
 #include "record/stacks/python_stack.hpp"
 #include "record/threads.hpp"
@@ -126,7 +127,7 @@ RecorderCounts count() {
 constinit thread_local uint64_t ticket_of_oom = 0;
 
 // Where every thread that changes the process's tables stands still.
-std::array<std::mutex*, 3> locks_of_tables() {
+std::array<TableLock*, 3> locks_of_tables() {
   return {&Rings::lock(), &stores().texts.lock(), &stores().stacks.lock()};
 }
 
@@ -142,10 +143,10 @@ struct ForkHandlers {
     const auto deadline = std::chrono::steady_clock::now() + kMaxWaitToFork;
     while (!(has_lock = state().lock.try_lock()) && std::chrono::steady_clock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::microseconds(100));
-    for (std::mutex* lock : locks_of_tables()) lock->lock();
+    for (TableLock* lock : locks_of_tables()) lock->lock();
   }
   static void release_tables() {
-    for (std::mutex* lock : locks_of_tables()) lock->unlock();
+    for (TableLock* lock : locks_of_tables()) lock->unlock();
   }
   static void in_parent() {
     release_tables();
@@ -168,6 +169,7 @@ namespace {
 // The flusher is the parent's, and so is what is in the rings. Its object is not destroyed: a
 // thread was in it.
 void Recorder::begin_child(bool is_whole) {
+  SignalGuard::forget();
   FileSink::close_all_in_child();
   traffic().begin_child();
   dumps().drop_all();

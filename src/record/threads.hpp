@@ -5,6 +5,7 @@
 
 #include "base/thread_end.hpp"
 #include "record/record.hpp"
+#include "record/signal_guard.hpp"
 
 #include <array>
 #include <atomic>
@@ -49,7 +50,7 @@ class Rings {
     for (const auto& entry : all().entries) visit(*entry->ring);
   }
   // No for_each() is running, nor does one begin.
-  static std::mutex& lock() { return all().lock; }
+  static TableLock& lock() { return all().lock; }
   // In the child of a fork, where only the calling thread exists. The lock is held.
   static void forget_other_threads();
 
@@ -59,7 +60,7 @@ class Rings {
     std::atomic<bool> is_owned{true};
   };
   struct All {
-    std::mutex lock;
+    TableLock lock;
     std::vector<std::unique_ptr<Entry>> entries;
   };
   // A thread's state; has no destructor (base/thread_end.hpp).
@@ -170,7 +171,10 @@ class Traffic {
   void note_cycle(std::chrono::nanoseconds duration);
   void reset_timeout() { timeout_ns_.store(kMaxWait.count(), std::memory_order_relaxed); }
 
-  void flush_soon() { wake_.notify_one(); }
+  void flush_soon() {
+    const SignalGuard guard;  // of the condition variable's own lock
+    wake_.notify_one();
+  }
   // The flusher sleeps at most this long, unless has_reason() is true.
   template <typename HasReason>
   void sleep(std::chrono::milliseconds time, const HasReason& has_reason) {
