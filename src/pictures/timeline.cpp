@@ -389,20 +389,23 @@ void TimelinePicture::draw_marks() {
         taken, [&](const auto& each) { return from < each.second && to > each.first; });
   };
   const double tip = plot_.top - 1;
+  std::vector<const Mark*> drawn;
   for (const Mark& mark : marks) {
     if (!is_free(mark.x - 2, mark.x + 2)) continue;
     scene_.items.emplace_back(
         Area{{{mark.x, tip}, {mark.x - 4.5, tip - 8}, {mark.x + 4.5, tip - 8}}, mark.colour});
-    const double width = text_width(mark.words, kTextSize);
-    const std::array places = {mark.x + 8, mark.x - 8 - width};  // right of the mark, or left
-    const auto from = std::ranges::find_if(places, [&](double each) {
-      return each >= plot_.left && each + width <= plot_.right &&
-             is_free(each - 6, each + width + 6);
-    });
     taken.emplace_back(mark.x - 6, mark.x + 6);
+    drawn.push_back(&mark);
+  }
+  for (const Mark* mark : drawn) {
+    const double width = text_width(mark->words, kTextSize);
+    const std::array places = {mark->x + 8, mark->x - 8 - width};  // right of the mark, or left
+    const auto* const from = std::ranges::find_if(places, [&](double each) {
+      return each >= plot_.left && each + width <= plot_.right && is_free(each, each + width);
+    });
     if (from == places.end()) continue;
-    taken.emplace_back(*from, *from + width);
-    text({*from, tip - 1}, mark.words, mark.colour);
+    taken.emplace_back(*from - 6, *from + width + 6);
+    text({*from, tip - 1}, mark->words, mark->colour);
   }
 }
 

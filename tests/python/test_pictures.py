@@ -123,12 +123,12 @@ def test_a_flame_graph_needs_stacks() -> None:
 
 
 def ending_in_oom(file: Path) -> Path:
-    """A program that reaches its peak, and then asks for more than there is."""
+    """A program that reaches its peak, and later asks for more than there is."""
     events = []
     for i in range(40):
         at = {"addr": i << 30, "size": 20 << 20, "stream": 0, "time_us": 1000 * i, "frames": []}
         events += [{"action": "segment_alloc", **at}, {"action": "alloc", **at}]
-    events.append({"action": "oom", "device_free": 0, "size": 20 << 20, "stream": 0, "time_us": 40_000, "frames": []})
+    events.append({"action": "oom", "device_free": 0, "size": 20 << 20, "stream": 0, "time_us": 80_000, "frames": []})
     file.write_bytes(pickle.dumps({"segments": [], "device_traces": [events]}))
     return file
 
@@ -137,7 +137,7 @@ def ending_in_oom(file: Path) -> Path:
 def test_marks_close_to_each_other_have_their_words(size: str, tmp_path: Path) -> None:
     picture = drawn(ending_in_oom(tmp_path / "oom.pickle"), "--size", size)
     found = {element.text: float(element.attrib["x"]) for element in picture.iter(f"{SVG}text")}
-    assert found["out of memory"] + 70 < found["peak"] or found["peak"] + 20 < found["out of memory"]
+    assert found["peak"] + 20 < found["out of memory"]
 
 
 def hostile(file: Path) -> Path:
