@@ -193,7 +193,7 @@ void Flusher::write_last() {
 
 // Those that were put before the request, whichever thread put them.
 void Flusher::collect_until_now() {
-  const uint64_t end = traffic().numbers.counted();
+  const uint64_t end = Traffic::numbers.counted();
   const auto deadline = Clock::now() + kMaxWaitForLast;
   while (next_ < end && Clock::now() < deadline && !failure_) {
     const bool has_moved = collect();

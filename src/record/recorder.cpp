@@ -116,7 +116,7 @@ RecorderCounts count() {
   const Flusher* const flusher = state().flusher.get();
   if (flusher == nullptr) {
     // A thread that is late from the recording before may have put a record without waking one.
-    const uint64_t put = traffic().numbers.counted() - state().first_number;
+    const uint64_t put = Traffic::numbers.counted() - state().first_number;
     return {.lost_records = traffic().given_up.counted() + put};
   }
   const RecordCounts records = flusher->counts();
@@ -187,10 +187,10 @@ void Recorder::begin_child(bool is_whole) {
   state().counts = {};
   state().path.clear();
   for_records.phase = Phase::kAsleep;
-  state().first_number = traffic().numbers.counted();
+  state().first_number = Traffic::numbers.counted();
   if (goes_on) return traffic().given_up.open_at_zero();
   has_recording.store(false, std::memory_order_relaxed);
-  (void)traffic().numbers.close();
+  (void)Traffic::numbers.close();
   (void)traffic().given_up.close();
 }
 
@@ -218,7 +218,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   traffic().reset_timeout();
   traffic().given_up.open_at_zero();
   for_records.phase = options.is_lazy ? Phase::kAsleep : Phase::kRunning;
-  state().first_number = traffic().numbers.open();
+  state().first_number = Traffic::numbers.open();
   state().is_started = true;
   for_records.is_flight = options.flight.has_value();
   has_recording.store(true, std::memory_order_release);
@@ -232,7 +232,7 @@ Result<> Recorder::stop() {
   has_recording.store(false);
   for_records.is_flight = false;
   (void)traffic().given_up.close();
-  const uint64_t end = traffic().numbers.close();
+  const uint64_t end = Traffic::numbers.close();
   Result<> done;
   if (state().failure) done = tl::unexpected(*std::exchange(state().failure, std::nullopt));
   if (state().flusher != nullptr) done = state().flusher->stop(end);
@@ -296,7 +296,7 @@ bool Recorder::put(Record& record) {
   if (place == nullptr) return traffic().given_up.add().has_value();
   record.time_ns = time_ns();
   // From here on nothing can fail: each number is in one ring.
-  const auto number = traffic().numbers.add();
+  const auto number = Traffic::numbers.add();
   if (!number) return false;  // the recording has ended meanwhile
   record.sequence = *number;
   *place = record;

@@ -65,6 +65,7 @@ class Rings {
   };
   // A thread's state; has no destructor (base/thread_end.hpp).
   struct Own {
+    Ring* ring = nullptr;  // the entry's
     Entry* entry = nullptr;
     bool is_writing = false;
     ThreadEndHook hook;
@@ -101,7 +102,8 @@ class ScopeStack {
 // a late thread may use it after its recording has ended.
 
 // Counts while it is open. Who counts and who closes agree on what was counted before the end.
-class Counter {
+// Alone in its line of the cache, which other threads would take from those that count.
+class alignas(64) Counter {
  public:
   // Returns the number before the increment; nothing once it is closed.
   std::optional<uint64_t> add() {
@@ -133,10 +135,11 @@ class Traffic {
  public:
   static constexpr std::chrono::nanoseconds kMaxWait = std::chrono::milliseconds(200);
 
-  // The order of all records of the process; open while something is recorded.
-  Counter numbers;
+  // The order of all records of the process; open while something is recorded. Not a member of the
+  // object, since each record needs it.
+  inline static constinit Counter numbers;
   // Records of the recording that got no number, since there was no place for them.
-  alignas(64) Counter given_up;
+  Counter given_up;
 
   // Returns a place in a full ring once the flusher has freed one; nullptr: the thread has waited
   // long enough. If the disk (or the flusher, for another reason) makes no progress, all threads

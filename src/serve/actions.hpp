@@ -1,12 +1,13 @@
 // API endpoints that change something, and those that report what can be changed and came of it:
-// silences of alerts, requests to processes to release memory or to record themselves. The guard
-// admits changes only from authenticated clients. Answers are made on the server's second thread;
-// work that takes longer is a job.
+// silences of alerts, requests to processes to release memory, to record themselves or to list
+// their segments. The guard admits changes only from authenticated clients. Answers are made on the
+// server's second thread; work that takes longer is a job.
 #pragma once
 
 #include "alerts/alert_engine.hpp"
 #include "serve/api.hpp"
 #include "serve/jobs.hpp"
+#include "serve/live_segments.hpp"
 #include "serve/router.hpp"
 #include "watch/process_texts.hpp"
 #include "watch/record_request.hpp"
@@ -31,7 +32,8 @@ struct ActionSettings {
     const std::shared_ptr<alerts::AlertEngine>& alert_engine,
     const std::function<int64_t()>& now_unix_ns);
 [[nodiscard]] std::vector<Route> action_routes(const ActionSettings& settings,
-                                               const std::shared_ptr<Jobs>& jobs);
+                                               const std::shared_ptr<Jobs>& jobs,
+                                               const std::shared_ptr<LiveSegments>& segments);
 // Returns the name of a new, empty file in the folder, of the pid and the time in UTC:
 // "20261128-051500-4711.vtrace", or "…-4711-2.vtrace" if that exists. kIo: none can be made.
 [[nodiscard]] Result<std::string> claim_recording(const std::string& folder, uint32_t pid,
