@@ -23,6 +23,7 @@ from vram.dry._kernels import Kernels
 from vram.dry._mode import DryMode
 from vram.dry._models import Parameter
 from vram.dry._patches import Patches
+from vram.dry._plans import Plans
 from vram.dry._scopes import Scopes
 from vram.dry._tape import Tape
 from vram.dry._values import Values, warn
@@ -55,7 +56,8 @@ class Session:
         self._has_stacks = has_stacks
         self._torch_version = torch_version or torch.__version__
         capability = f"sm_{gpu.capability[0]}{gpu.capability[1]}"
-        self.kernels = Kernels.load(capability, self._torch_version, _settings())
+        plans = Plans.load(gpu, self._torch_version)
+        self.kernels = Kernels.load(capability, self._torch_version, _settings(), plans)
         self.values = Values(assume)
         self._path = path
         self.on_step: Callable[[int], None] = lambda _number: None
