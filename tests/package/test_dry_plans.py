@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ class Answers:
 
     def __init__(self, *sizes: int) -> None:
         self.sizes = sizes
+        self.is_exact = self.is_open = True
         self.asked: list[tuple[Any, ...]] = []
 
     def workspaces(self, *question: Any) -> tuple[int, ...]:
@@ -124,16 +127,62 @@ def test_a_gpu_is_described_by_what_cuda_reports_of_its_generation() -> None:
     assert json.loads(_plans.description(find_gpu("RTX 4090")) or "")["multiProcessorCount"] == 128
 
 
-needs_cudnn = pytest.mark.skipif(
-    _plans._library() is None, reason="cuDNN with its libraries is not installed (pip install 'vram[cudnn]')"
+@pytest.mark.parametrize(
+    "script",
+    [
+        "raise SystemExit('cannot open libcublasLt.so')",
+        'print(\'{"version": 90100, "is_here": false}\', flush=True)',  # an old cuDNN
+        'print(\'{"version": 91200, "is_here": false}\', flush=True)',  # another one than that of PyTorch 2.11
+    ],
 )
+def test_where_cudnn_cannot_answer_the_trees_estimate(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "answers.py"
+    program.write_text(script)
+    monkeypatch.setattr(_plans, "_ANSWERS", program)
+    plans = _plans.Plans([Path("libcudnn.so.9")], _plans.description(find_gpu("H200")) or "", "2.11.0")
+    x, weight, out = tensor(12, 64, 256, 256), tensor(64, 64, 3, 3), tensor(12, 64, 256, 256)
+    call = FORWARD, x, weight, out, ONES, ONES, ONES, False, 1
+    found = Workspaces.load("convolutions-2.11.json", plans)
+    assert found.bytes_of(*call) == Workspaces.load("convolutions-2.11.json").bytes_of(*call)
+    assert not found.are_answered
+    assert not found.are_exact
 
 
-@needs_cudnn
-def test_cudnn_answers_for_a_gpu_that_is_not_here() -> None:
-    plans = _plans.Plans.load(find_gpu("H200"), torch.__version__)
-    if plans is None:
-        pytest.skip("the installed cuDNN is not the one of this PyTorch")
+def test_each_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, asked = tmp_path / "answers.py", tmp_path / "asked"
+    program.write_text(
+        "import json, sys\n"
+        "print(json.dumps({'version': 91900, 'is_here': True}), flush=True)\n"
+        f"for line in sys.stdin: open({str(asked)!r}, 'a').write(line); print('[70, 9]', flush=True)\n"
+    )
+    monkeypatch.setattr(_plans, "_ANSWERS", program)
+    monkeypatch.setattr(_plans, "_known", {})
+    x, weight = tensor(4, 16, 100), tensor(16, 16, 3)
+    for _ in range(2):  # another dry run
+        plans = _plans.Plans([Path("libcudnn.so.9")], "{}", "2.11.0")
+        found = Workspaces.load("convolutions-2.11.json", plans)
+        call = WEIGHT, x, weight, x, [1], [1], [1], False, 1
+        assert (found.bytes_of(*call), found.least_bytes_of(*call)) == (70, 9)
+        assert found.are_exact
+        plans.close()
+    shapes = [4, 16, 1, 100], [16, 16, 1, 3], [4, 16, 1, 100]
+    assert [json.loads(line) for line in asked.read_text().splitlines()] == [
+        [WEIGHT, "float32", False, *shapes, [1, 1], [0, 1], [1, 1], True]
+    ]
+
+
+@pytest.fixture
+def plans() -> Iterator[_plans.Plans]:
+    found = _plans.Plans.load(find_gpu("H200"), torch.__version__)
+    if found is None or not found.is_open:
+        pytest.skip("cuDNN with its libraries is not installed (pip install 'vram[cudnn]'), or is another PyTorch's")
+    yield found
+    found.close()
+
+
+def test_cudnn_answers_for_a_gpu(plans: _plans.Plans) -> None:
     x = (8, 64, 56, 56)
     call = FORWARD, "float32", False, x, (64, 64, 3, 3), x, (1, 1), (1, 1), (1, 1)
     found = plans.workspaces(*call, True)
@@ -146,10 +195,6 @@ def test_cudnn_answers_for_a_gpu_that_is_not_here() -> None:
     assert plans.workspaces(WEIGHT, "bfloat16", False, *sequence, (1,), (0,), (1,), True)
 
 
-@needs_cudnn
-def test_impossible_convolutions_have_no_answer() -> None:
-    plans = _plans.Plans.load(find_gpu("H200"), torch.__version__)
-    if plans is None:
-        pytest.skip("the installed cuDNN is not the one of this PyTorch")
+def test_impossible_convolutions_have_no_answer(plans: _plans.Plans) -> None:
     wrong = (8, 64, 56, 56), (64, 64, 3, 3), (8, 64, 99, 99)
     assert plans.workspaces(FORWARD, "float32", False, *wrong, (1, 1), (1, 1), (1, 1), True) == ()

@@ -210,9 +210,14 @@ class Workspaces:
         return cls(json.loads((_FOLDER / name).read_text()), plans)
 
     @property
+    def are_answered(self) -> bool:
+        """Whether cuDNN answers, and is the one of this PyTorch."""
+        return self._plans is not None and self._plans.is_open
+
+    @property
     def are_exact(self) -> bool:
-        """Whether cuDNN answers."""
-        return self._plans is not None
+        """Whether cuDNN answers for a GPU of this machine."""
+        return self._plans is not None and self._plans.is_exact
 
     def predicted(self, direction: str, measured: Mapping[str, int]) -> int:
         """Return the median of the sizes that the trees lead to."""

@@ -145,7 +145,7 @@ class DryMode(TorchDispatchMode):
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
         self._counts = True
         self._uses_cudnn = False
-        self._has_warned = False  # of settings of convolutions
+        self.has_convolutions = False
         self._was_read = False  # a value that is not known, by the operator before
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
         self._owners_of_one = (0, 0)
@@ -310,8 +310,8 @@ class DryMode(TorchDispatchMode):
     def _see_settings(self) -> None:
         """Note the settings of convolutions, and warn once of those with which cuDNN takes algorithms that no rule knows."""
         self._kernels.convolutions.allow_tf32 = torch.backends.cudnn.allow_tf32
-        if not self._has_warned:
-            self._has_warned = True
+        if not self.has_convolutions:
+            self.has_convolutions = True
             _warn_of_settings(is_exact=self._kernels.convolutions.are_exact)
 
     @property
