@@ -102,6 +102,8 @@ def predict(wanted: argparse.Namespace) -> int:
         for family in families.FAMILIES
         if (not wanted.half or family.half == wanted.half) and (not wanted.only or family.name in wanted.only)
     ]
+    if wanted.only:
+        chosen.sort(key=lambda family: wanted.only.index(family.name))
     with tempfile.TemporaryDirectory() as folder:
         outs = {family.name: Path(folder) / f"{family.name}.json" for family in chosen}
         tasks = [

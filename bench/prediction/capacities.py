@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_within(program: Any, limit_bytes: int) -> dict[str, Any]:
+def run_within(program: Any, limit_bytes: int, seed: int = 0) -> dict[str, Any]:
     """Returns whether the steps of the program run if PyTorch's allocator may reserve so much, and its counters; once in a process."""
     import families
     import torch
@@ -54,7 +54,7 @@ def run_within(program: Any, limit_bytes: int) -> dict[str, Any]:
     total = torch.cuda.get_device_properties(0).total_memory
     # PyTorch multiplies and truncates.
     torch.cuda.set_per_process_memory_fraction(min(1.0, (limit_bytes + 1) / total))
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     try:
         step = families.build(program)
         for _ in range(STEPS):
