@@ -181,8 +181,10 @@ def test_fuzz() -> str:
 
 
 def test_tsan() -> str:
-    _build("tsan")
-    return unit.check(BUILD / "tsan")
+    """Tests under ThreadSanitizer the modules that have threads; in others there is nothing that it could find."""
+    modules = _modules_with_threads()
+    _build("tsan", *(f"{module}_test" for module in modules))
+    return f"{', '.join(modules)}: {unit.check(BUILD / 'tsan', modules)}"
 
 
 def test_wheels() -> str:
@@ -217,6 +219,14 @@ def _pytest(python: Path, *tests: str, jobs: str = JOBS, env: dict[str, str] | N
         f"\n{'':22}{seconds:>7} s  {name}" for seconds, name in slow[:8] if float(seconds) >= unit.SLOW_SECONDS
     )
     return last_line(output) + named
+
+
+def _modules_with_threads() -> list[str]:
+    """Returns the modules with tests that start threads, or share data between those of others."""
+    threads = re.compile(r"\bstd::(jthread|thread|atomic|mutex|shared_mutex|condition_variable|async)\b|\bpthread_")
+    sources = [path for path in source_files(*CPP, under="src") if len(path.parts) > 2]
+    tested = {path.parts[1] for path in sources if path.name.endswith("_test.cpp")}
+    return sorted(tested & {path.parts[1] for path in sources if threads.search((ROOT / path).read_text("utf-8"))})
 
 
 def _use(preset: str) -> str:

@@ -6,8 +6,8 @@ Programs: `generate` computes one token after another with a small transformer, 
 batch; the host limits both. `train_large` trains on a batch that the GPU takes longer for. Each runs in a process of its own.
 
 A pair is two measurements that follow each other: the program with a recorder, and without (or with the recorder that the row
-names). Rounds go through all pairs in turn. Each measurement begins after one step under the recorder, lasts S seconds and ends
-when the GPU is done. The quotient of a row is the median over its pairs, with quartiles.
+names). Rounds go through all pairs in turn. Each measurement begins after four steps under the recorder, since vram.watch() names an
+optimizer's states in its first three, lasts S seconds and ends when the GPU is done. The quotient of a row is the median over its pairs, with quartiles.
 
 A tracker that was attached to PyTorch's allocator cannot be detached: PyTorch continues to make an entry for each of its events.
 PyTorch's own history is therefore measured first, without a tracker, and the row "tracker alone" compares what follows a
@@ -38,6 +38,7 @@ THEN = [
     ("record, watch", "record"),
     ("watch alone", "none"),
 ]
+WARM_STEPS = 4
 # Width, layers, sequences, tokens in each.
 SIZES = {"generate": (256, 8, 4, 64), "train": (256, 8, 4, 64), "train_large": (2048, 8, 16, 512)}
 
@@ -181,7 +182,8 @@ class Measurement:
     def under(self, way: str) -> float:
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
             recording = enter(self.torch, way, folder, stack, self.model, self.optimizer)
-            self.step()
+            for _ in range(WARM_STEPS):
+                self.step()
             found = self.timed(self.steps)
             if recording is not None:
                 self.lost += recording.lost

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace vram::record {
@@ -58,6 +59,9 @@ std::array<Handled, NSIG> handled;  // NOLINT: a handler can have no other state
 std::atomic<size_t> handled_count{0};
 std::atomic<pid_t> enabled_in{0};  // the process whose flight recorder runs
 std::atomic<pid_t> flusher_thread{0};
+
+// gettid() is newer than the oldest C library that the portable wheels run with.
+pid_t this_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 bool is_crash(int signal) { return std::ranges::find(kCrashes, signal) != kCrashes.end(); }
 
@@ -116,7 +120,7 @@ void handle(int signal, siginfo_t* info, void* context) {
   const DumpReason reason = reason_of(signal);
   if (enabled_in.load() == getpid() && has_effect && !entry->is_in_program.load()) {
     const uint64_t ticket = dumps().request(reason);
-    const bool must_wait = reason != DumpReason::kSignal && gettid() != flusher_thread.load();
+    const bool must_wait = reason != DumpReason::kSignal && this_thread() != flusher_thread.load();
     if (must_wait) (void)dumps().wait(ticket, DumpSignals::kMaxWait);
   }
   errno = error;
@@ -178,6 +182,6 @@ void DumpSignals::keep_installed() {
 
 void DumpSignals::set_enabled(bool is_enabled) { enabled_in.store(is_enabled ? getpid() : 0); }
 
-void DumpSignals::note_flusher() { flusher_thread.store(gettid()); }
+void DumpSignals::note_flusher() { flusher_thread.store(this_thread()); }
 
 }  // namespace vram::record

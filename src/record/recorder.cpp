@@ -38,12 +38,8 @@ struct State {
   std::string path;
   bool is_started = false;  // until it is stopped
   bool is_child = false;    // the options are from before a fork
-  std::atomic<Phase> phase{Phase::kAsleep};
   uint64_t first_number = 0;
-  std::atomic<int64_t> clock_offset_ns{0};
-  std::atomic<int64_t> stated_ns{0};  // 0: the clock's time counts
   std::atomic<uint64_t> step{0};
-  std::atomic<bool> is_flight{false};
 };
 
 State& state() {
@@ -51,12 +47,22 @@ State& state() {
   return one;
 }
 
+// What each record needs, and only starting and stopping change: one line of the processor's cache.
+// Between two requests, a program uses much of that cache itself.
+struct alignas(64) ForRecords {
+  std::atomic<Phase> phase{Phase::kAsleep};
+  std::atomic<bool> is_flight{false};
+  std::atomic<int64_t> clock_offset_ns{0};
+  std::atomic<int64_t> stated_ns{0};  // 0: the clock's time counts
+};
+constinit ForRecords for_records;
+
 // Unix time at the start of the recording, and what has passed since: the wall clock may be set
 // while it runs.
 int64_t time_ns() {
-  if (const int64_t stated = state().stated_ns.load(std::memory_order_relaxed); stated != 0)
+  if (const int64_t stated = for_records.stated_ns.load(std::memory_order_relaxed); stated != 0)
     return stated;
-  return clock_ns(CLOCK_MONOTONIC) + state().clock_offset_ns.load(std::memory_order_relaxed);
+  return clock_ns(CLOCK_MONOTONIC) + for_records.clock_offset_ns.load(std::memory_order_relaxed);
 }
 
 Existing existing_for(const RecorderOptions& options) {
@@ -83,18 +89,18 @@ Result<> start_flusher() {
 
 // The first record of a lazy recording, in this process or a child of it.
 bool wake_flusher() {
-  if (!Recorder::is_on() || state().phase == Phase::kFailed) return false;
+  if (!Recorder::is_on() || for_records.phase == Phase::kFailed) return false;
   const std::lock_guard guard(state().lock);
   if (!Recorder::is_on()) return false;
-  if (state().phase != Phase::kAsleep) return state().phase == Phase::kRunning;
+  if (for_records.phase != Phase::kAsleep) return for_records.phase == Phase::kRunning;
   if (auto done = start_flusher(); !done) {
     state().failure = std::move(done.error());
-    state().phase = Phase::kFailed;
+    for_records.phase = Phase::kFailed;
     Recorder::switch_off();
     return false;
   }
   state().flusher->begin(state().first_number);
-  state().phase.store(Phase::kRunning, std::memory_order_release);
+  for_records.phase.store(Phase::kRunning, std::memory_order_release);
   return true;
 }
 
@@ -165,7 +171,7 @@ void Recorder::begin_child(bool is_whole) {
   FileSink::close_all_in_child();
   traffic().begin_child();
   dumps().drop_all();
-  state().is_flight = false;
+  for_records.is_flight = false;
   set_limited(false);
   Rings::forget_other_threads();
   ScopeStack::forget_other_threads();
@@ -178,7 +184,7 @@ void Recorder::begin_child(bool is_whole) {
   state().failure.reset();
   state().counts = {};
   state().path.clear();
-  state().phase = Phase::kAsleep;
+  for_records.phase = Phase::kAsleep;
   state().first_number = traffic().numbers.counted();
   if (goes_on) return traffic().given_up.open_at_zero();
   has_recording.store(false, std::memory_order_relaxed);
@@ -200,8 +206,8 @@ Result<> Recorder::start(const RecorderOptions& options) {
   state().is_child = false;
   state().failure.reset();
   state().step.store(0);
-  state().stated_ns.store(0);
-  state().clock_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+  for_records.stated_ns.store(0);
+  for_records.clock_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
   if (!options.is_lazy) {
     VRAM_TRY(start_flusher());
   }
@@ -209,10 +215,10 @@ Result<> Recorder::start(const RecorderOptions& options) {
   state().path.clear();
   traffic().reset_timeout();
   traffic().given_up.open_at_zero();
-  state().phase = options.is_lazy ? Phase::kAsleep : Phase::kRunning;
+  for_records.phase = options.is_lazy ? Phase::kAsleep : Phase::kRunning;
   state().first_number = traffic().numbers.open();
   state().is_started = true;
-  state().is_flight = options.flight.has_value();
+  for_records.is_flight = options.flight.has_value();
   has_recording.store(true, std::memory_order_release);
   if (!options.is_lazy) state().flusher->begin(state().first_number);
   return {};
@@ -222,7 +228,7 @@ Result<> Recorder::stop() {
   const std::lock_guard guard(state().lock);
   if (!std::exchange(state().is_started, false)) return {};
   has_recording.store(false);
-  state().is_flight = false;
+  for_records.is_flight = false;
   (void)traffic().given_up.close();
   const uint64_t end = traffic().numbers.close();
   Result<> done;
@@ -278,7 +284,7 @@ void Recorder::python_ends() { PythonStacks::close(); }
 
 bool Recorder::put(Record& record) {
   const bool has_flusher =
-      state().phase.load(std::memory_order_acquire) == Phase::kRunning || wake_flusher();
+      for_records.phase.load(std::memory_order_acquire) == Phase::kRunning || wake_flusher();
   const Rings::Turn turn;
   Record* place = nullptr;
   if (Ring* const ring = turn.ring(); ring != nullptr && has_flusher) {
@@ -294,7 +300,7 @@ bool Recorder::put(Record& record) {
   *place = record;
   turn.ring()->publish();
   if (turn.ring()->is_filling()) traffic().flush_soon();
-  if (record.op == Op::kOom && state().is_flight.load(std::memory_order_relaxed)) {
+  if (record.op == Op::kOom && for_records.is_flight.load(std::memory_order_relaxed)) {
     ticket_of_oom = dumps().request(DumpReason::kOom);
     traffic().flush_soon();
   }
@@ -306,7 +312,7 @@ void Recorder::settle() {
   (void)dumps().wait(std::exchange(ticket_of_oom, 0), kMaxDumpTime);
 }
 
-bool Recorder::is_flight() { return state().is_flight.load(); }
+bool Recorder::is_flight() { return for_records.is_flight.load(); }
 
 uint64_t Recorder::steps() { return state().step.load(std::memory_order_relaxed); }
 
@@ -314,7 +320,7 @@ Result<std::string> Recorder::dump(std::chrono::milliseconds timeout) {
   std::shared_ptr<Flusher> flusher;
   {
     const std::lock_guard guard(state().lock);
-    if (!state().is_started || !state().is_flight)
+    if (!state().is_started || !for_records.is_flight)
       return fail(Code::kBadInput, "no flight recorder runs in this process");
     flusher = state().flusher;
   }
@@ -345,7 +351,7 @@ uint64_t Recorder::step() {
 }
 
 void Recorder::state_time(int64_t time_ns) {
-  if (is_on()) state().stated_ns.store(time_ns, std::memory_order_relaxed);
+  if (is_on()) for_records.stated_ns.store(time_ns, std::memory_order_relaxed);
 }
 
 void Recorder::name(uint16_t device, uint64_t address, uint64_t size_bytes, std::string_view name,
@@ -366,7 +372,7 @@ void Recorder::figure(uint16_t device, std::string_view name, uint64_t value) {
 }
 
 void Recorder::mark(const Mark& mark) {
-  if (!is_on() || state().phase.load(std::memory_order_acquire) == Phase::kAsleep) return;
+  if (!is_on() || for_records.phase.load(std::memory_order_acquire) == Phase::kAsleep) return;
   emit({.address = static_cast<uint64_t>(std::max<int64_t>(mark.duration_ns, 0)),
         .size_bytes = mark.size_bytes,
         .stream = static_cast<uint64_t>(mark.kind),

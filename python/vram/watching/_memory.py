@@ -6,11 +6,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Callable
 
 from vram import _marks
+from vram.watching._phases import Engine
 
 _MAX_ARGUMENT_DEPTH = 3
 
+
+def _nothing_is_pretended(_tensor: Any) -> tuple[int, int, int] | None:
+    return None
+
+
 # Set during a dry run, whose tensors have made-up memory: device, address and bytes; None: not a tensor of the dry run.
-pretended: Callable[[Any], tuple[int, int, int] | None] = lambda _tensor: None  # noqa: E731
+pretended: Callable[[Any], tuple[int, int, int] | None] = _nothing_is_pretended
 
 
 def is_tensor(value: Any) -> bool:
@@ -88,3 +94,15 @@ def name_tensors(tensors: Iterable[tuple[str, Any]], category: str) -> None:
                 storages.setdefault(storage, []).append(name)
     for (device, start, size), names in storages.items():
         _marks.name_memory(device, start, size, _common(names), category)
+
+
+def name_gradients(parameters: list[Any], names: list[str], encoded: list[bytes]) -> None:
+    """Name the gradients that there are. `encoded`: the names as bytes."""
+    shared: list[tuple[int, int, int, list[int]]] = []
+    left: Iterable[int] = range(len(parameters))
+    if Engine.native is not None and pretended is _nothing_is_pretended:
+        shared, left = Engine.native.name_gradients(parameters, encoded, _marks.DEVICE_TYPES)
+    for device, start, size, indices in shared:
+        _marks.name_memory(device, start, size, _common([names[i] for i in indices]), "gradient")
+    gradients = ((names[i], parameters[i].grad) for i in left)
+    name_tensors(((name, gradient) for name, gradient in gradients if gradient is not None), "gradient")

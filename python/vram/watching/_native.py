@@ -1,4 +1,4 @@
-"""The native part of a watch (native/native.cpp): calls of modules and backward without Python code of vram's.
+"""The native part of a watch (native/native.cpp): calls of modules, backward and gradients without Python code of vram's.
 
 It is compiled once against the user's PyTorch and Python, where PyTorch's allocator can be recorded. Elsewhere, and without a
 compiler or Python's headers, Python code does the same for more time (_calls.py).
@@ -20,10 +20,13 @@ from vram._library import declare
 SOURCES = Path(__file__).resolve().parent / "native"
 _BEGIN, _END = ctypes.CFUNCTYPE(None, ctypes.c_char_p), ctypes.CFUNCTYPE(None)
 _IS_RECORDING = ctypes.CFUNCTYPE(ctypes.c_int)
+_NAME = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_char_p)
 _Function: Any = _END.__mro__[1]  # of all functions of libraries
 _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_watch_type": (ctypes.py_object, [ctypes.py_object]),
-    "vram_watch_recorder": (None, [ctypes.c_void_p] * 4),
+    "vram_watch_recorder": (None, [ctypes.c_void_p] * 5),
+    "vram_watch_plain_types": (None, [ctypes.py_object] * 2),
+    "vram_watch_name_gradients": (ctypes.py_object, [ctypes.py_object] * 3),
     "vram_watch_nodes": (None, [ctypes.c_int]),
     "vram_watch_begin": (None, [ctypes.py_object, ctypes.c_char_p, ctypes.py_object, ctypes.py_object]),
     "vram_watch_end": (None, [ctypes.c_char_p]),
@@ -74,8 +77,12 @@ class Native:
         self.suspend, self.resume = loaded.vram_watch_suspend, loaded.vram_watch_resume
         self.knows, self.arrive_at_loss = loaded.vram_watch_knows, loaded.vram_watch_arrive_at_loss
         self._set_recorder, self._watch_nodes = loaded.vram_watch_recorder, loaded.vram_watch_nodes
+        self.name_gradients = loaded.vram_watch_name_gradients
         self._called: list[Any] = []
         self.type = loaded.vram_watch_type(base)
+        import torch
+
+        loaded.vram_watch_plain_types(torch.Tensor, torch.nn.Parameter)
 
     def start(self, backward_began: Callable[[], None]) -> None:
         """Begin to watch nodes; `backward_began` is called when a thread that did not call backward computes one."""
@@ -87,6 +94,7 @@ class Native:
                 (_END, functions.scope_end),
                 (_IS_RECORDING, functions.is_recording),
                 (_END, backward_began),
+                (_NAME, functions.name),
             )
         ]
         self._set_recorder(*(ctypes.cast(called, ctypes.c_void_p) for called in self._called))

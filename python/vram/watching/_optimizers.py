@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Callable
 
 from vram import _marks
-from vram.watching._memory import address, is_tensor, name_tensors
+from vram.watching._memory import address, is_tensor, name_gradients, name_tensors
 from vram.watching._names import joined
 from vram.watching._phases import place
 
@@ -26,6 +27,18 @@ def innermost(optimizer: Any) -> Any:
     return optimizer
 
 
+@dataclass
+class _Names:
+    """Of an optimizer's parameters, for as long as these are the same objects."""
+
+    of: list[weakref.ref[Any]]
+    texts: list[str]
+    encoded: list[bytes]
+
+    def are_of(self, parameters: list[Any]) -> bool:
+        return len(self.of) == len(parameters) and all(known() is p for known, p in zip(self.of, parameters))
+
+
 class WatchedOptimizer:
     """Holds neither the optimizer nor its tensors."""
 
@@ -35,6 +48,7 @@ class WatchedOptimizer:
         self._after_step = after_step
         self._steps = 0
         self._seen: tuple[int, int] = (0, 0)
+        self._names: _Names | None = None
         self._handles = [
             optimizer.register_step_pre_hook(self._before),
             optimizer.register_step_post_hook(self._after),
@@ -45,6 +59,7 @@ class WatchedOptimizer:
             handle.remove()
 
     def name_states(self) -> None:
+        self._names = None  # the model's may have changed
         optimizer = self._optimizer()
         if optimizer is not None:
             name_tensors(self._states(optimizer), "optimizer state")
@@ -56,7 +71,7 @@ class WatchedOptimizer:
             _marks.scope_end()
         if not _marks.is_recording():
             return
-        name_tensors(((name, p.grad) for name, p in self._parameters(optimizer) if p.grad is not None), "gradient")
+        self._name_gradients(optimizer)
         _marks.scope_begin("optimizer")
         place.in_step = True
 
@@ -69,6 +84,14 @@ class WatchedOptimizer:
         if self._steps <= _MAX_STATE_STEPS or self._seen != self._sign(optimizer):
             self.name_states()
         self._after_step()
+
+    def _name_gradients(self, optimizer: Any) -> None:
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        if self._names is None or not self._names.are_of(parameters):
+            texts = [name for name, _ in self._parameters(optimizer)]
+            encoded = [text.encode(errors="replace") for text in texts]
+            self._names = _Names([weakref.ref(p) for p in parameters], texts, encoded)
+        name_gradients(parameters, self._names.texts, self._names.encoded)
 
     def _parameters(self, optimizer: Any) -> Iterator[tuple[str, Any]]:
         parameters = (p for group in optimizer.param_groups for p in group["params"])

@@ -4,6 +4,7 @@
 #include "record/stacks/cpython.hpp"
 #include "record/stacks/native_stack.hpp"
 #include "record/stacks/raw_frames.hpp"
+#include "record/stacks/stack_cache.hpp"
 
 #include <algorithm>
 #include <array>
@@ -127,24 +128,6 @@ class FrameCache {
     FrameNumber number = 0;
   };
   std::array<Entry, 1024> entries_;
-};
-
-// The stacks that this thread has met lately, by the hashes of their raw frames. Their code is
-// never freed, so a hash means the same for good.
-class StackCache {
- public:
-  StackId find(uint64_t hash) const {
-    const Entry& entry = entries_[hash % entries_.size()];
-    return entry.hash == hash ? entry.stack : 0;
-  }
-  void add(uint64_t hash, StackId stack) { entries_[hash % entries_.size()] = {hash, stack}; }
-
- private:
-  struct Entry {
-    uint64_t hash = 0;
-    StackId stack = 0;
-  };
-  std::array<Entry, 2048> entries_;
 };
 
 struct Met {

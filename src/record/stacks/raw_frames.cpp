@@ -3,6 +3,7 @@
 #include "record/stacks/frame_layout.hpp"
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <dlfcn.h>
@@ -11,6 +12,7 @@ namespace vram::record {
 namespace {
 
 constexpr uint64_t kMix = 0x9e3779b97f4a7c15u;
+constexpr uint64_t kMixOther = 0xbf58476d1ce4e5b9u;
 
 std::atomic<const FrameLayout*> layout{nullptr};
 
@@ -47,10 +49,13 @@ uint64_t RawFrames::hash(const CPython::Object* thread) {
   uint64_t hash = kMix;
   const void* frame = innermost(*of, thread);
   for (; frame != nullptr; frame = read_at<const void*>(frame, of->previous)) {
-    hash = (hash ^ read_at<uint64_t>(frame, of->code)) * kMix;
-    hash = ((hash ^ hash >> 32) ^ read_at<uint64_t>(frame, of->instruction)) * kMix;
+    // A frame's own part does not wait for the frame before: stacks have tens of frames, and a
+    // multiplication takes several cycles.
+    const uint64_t of_frame = read_at<uint64_t>(frame, of->code) ^
+                              std::rotl(read_at<uint64_t>(frame, of->instruction) * kMixOther, 32);
+    hash = (std::rotl(hash, 23) ^ of_frame) * kMix;
   }
-  return hash ^ hash >> 29;
+  return hash ^ hash >> 32;
 }
 
 bool RawFrames::has_none(const CPython::Object* thread) {

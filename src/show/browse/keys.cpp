@@ -17,7 +17,6 @@ using explain::FindingKind;
 using top::Event;
 using top::Key;
 
-constexpr int kWheelRows = 3;
 constexpr double kZoom = 2;
 
 void select(const BrowseView& view, int64_t at, BrowseState& state) {
@@ -27,36 +26,9 @@ void select(const BrowseView& view, int64_t at, BrowseState& state) {
 
 // True: the key was one that moves in the list.
 bool moved(const BrowseView& view, const Event& event, BrowseState& state) {
-  const auto at = static_cast<int64_t>(view.selected);
-  const int64_t page = std::max(view.list_rows - 1, 1);
-  switch (event.key) {
-    case Key::kUp:
-      select(view, at - 1, state);
-      return true;
-    case Key::kDown:
-      select(view, at + 1, state);
-      return true;
-    case Key::kPageUp:
-      select(view, at - page, state);
-      return true;
-    case Key::kPageDown:
-      select(view, at + page, state);
-      return true;
-    case Key::kWheelUp:
-      select(view, at - kWheelRows, state);
-      return true;
-    case Key::kWheelDown:
-      select(view, at + kWheelRows, state);
-      return true;
-    case Key::kHome:
-      select(view, 0, state);
-      return true;
-    case Key::kEnd:
-      select(view, INT64_MAX, state);
-      return true;
-    default:
-      return false;
-  }
+  const auto row = top::row_by_key(event.key, static_cast<int64_t>(view.selected), view.list_rows);
+  if (row) select(view, *row, state);
+  return row.has_value();
 }
 
 int64_t last_event(const Seen& seen) { return static_cast<int64_t>(seen.device.events) - 1; }

@@ -65,6 +65,31 @@ void edit_entry(const Event& event, std::string& entry) {
   if (event.key == Key::kText && entry.size() < kMaxLength) entry += event.text;
 }
 
+std::optional<int64_t> row_by_key(Key key, int64_t at, int rows) {
+  constexpr int kWheelRows = 3;
+  const int64_t page = std::max(rows - 1, 1);
+  switch (key) {
+    case Key::kUp:
+      return at - 1;
+    case Key::kDown:
+      return at + 1;
+    case Key::kPageUp:
+      return at - page;
+    case Key::kPageDown:
+      return at + page;
+    case Key::kWheelUp:
+      return at - kWheelRows;
+    case Key::kWheelDown:
+      return at + kWheelRows;
+    case Key::kHome:
+      return 0;
+    case Key::kEnd:
+      return INT64_MAX;
+    default:
+      return std::nullopt;
+  }
+}
+
 void draw_bar(int row, std::span<const BarItem> items, Grid& grid) {
   for (const BarItem& item : items) {
     const int next = grid.put({item.column, row}, item.key, Style::kStrong);

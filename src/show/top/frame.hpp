@@ -7,6 +7,7 @@
 #include "show/top/state.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,10 @@ void draw_framed(const FramedText& text, Grid& grid);
 void draw_entry(int row, std::string_view lead, std::string_view entry, Grid& grid);
 // A key that changes the text: a character, Backspace. Others do nothing.
 void edit_entry(const Event& event, std::string& entry);
+
+// The row that a key or a turn of the wheel selects in a list of which `rows` are shown, when row
+// `at` is selected. It may lie before the first or after the last. Nothing for other keys.
+[[nodiscard]] std::optional<int64_t> row_by_key(Key key, int64_t at, int rows);
 
 struct BarItem {
   int column = 0;

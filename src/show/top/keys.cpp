@@ -14,7 +14,6 @@
 namespace vram::show::top {
 namespace {
 
-constexpr int kWheelRows = 3;
 constexpr uint64_t kNsPerMs = 1'000'000;
 
 void select(const View& view, int64_t at, TopState& state) {
@@ -32,42 +31,15 @@ void fold(const View& view, bool folds, TopState& state) {
   if (!folds) state.order.folded.erase(row.pid);
 }
 
-// True: the key was one that moves.
+// True: the key was one that moves, or folds a tree.
 bool moved(const View& view, const Event& event, TopState& state) {
-  const auto at = static_cast<int64_t>(view.selected);
-  const int64_t page = std::max(view.list_band.rows - 1, 1);
-  switch (event.key) {
-    case Key::kUp:
-      select(view, at - 1, state);
-      return true;
-    case Key::kDown:
-      select(view, at + 1, state);
-      return true;
-    case Key::kPageUp:
-      select(view, at - page, state);
-      return true;
-    case Key::kPageDown:
-      select(view, at + page, state);
-      return true;
-    case Key::kWheelUp:
-      select(view, at - kWheelRows, state);
-      return true;
-    case Key::kWheelDown:
-      select(view, at + kWheelRows, state);
-      return true;
-    case Key::kHome:
-      select(view, 0, state);
-      return true;
-    case Key::kEnd:
-      select(view, INT64_MAX, state);
-      return true;
-    case Key::kLeft:
-    case Key::kRight:
-      fold(view, event.key == Key::kLeft, state);
-      return true;
-    default:
-      return false;
+  if (event.key == Key::kLeft || event.key == Key::kRight) {
+    fold(view, event.key == Key::kLeft, state);
+    return true;
   }
+  const auto row = row_by_key(event.key, static_cast<int64_t>(view.selected), view.list_band.rows);
+  if (row) select(view, *row, state);
+  return row.has_value();
 }
 
 void sort_by(Field field, TopState& state) {

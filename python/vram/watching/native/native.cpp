@@ -1,5 +1,6 @@
 // The native part of vram.watch(), compiled on the user's machine against the user's PyTorch and
-// Python: the calls of watched modules, and which module's nodes backward computes.
+// Python: the calls of watched modules, which module's nodes backward computes, and the names of
+// gradients (gradients.hpp).
 //
 // Calls: an object in the slot of Module.compile(), of a type derived from the Python type that
 // serves without this library (vram/watching/_calls.py). Its call opens the module's scope without
@@ -7,6 +8,7 @@
 //
 // Backward: PyTorch calls on_node() before each node (at::RecordFunction, which only backward
 // nodes call). The node's sequence number names the module that made it (owners.hpp).
+#include "gradients.hpp"
 #include "thread_place.hpp"
 
 #include <Python.h>
@@ -139,8 +141,21 @@ using vram_watch::ThreadPlace;
 C10_EXPORT PyObject* vram_watch_type(PyObject* base) { return vram_watch::make_type(base); }
 
 C10_EXPORT void vram_watch_recorder(void (*scope_begin)(const char*), void (*scope_end)(),
-                                    int (*is_recording)(), void (*backward_began)()) {
-  vram_watch::recorder() = {scope_begin, scope_end, is_recording, backward_began};
+                                    int (*is_recording)(), void (*backward_began)(),
+                                    void (*name)(int, const void*, size_t, const char*,
+                                                 const char*)) {
+  vram_watch::recorder() = {scope_begin, scope_end, is_recording, backward_began, name};
+}
+
+// Once: torch.Tensor and torch.nn.Parameter.
+C10_EXPORT void vram_watch_plain_types(PyObject* tensor, PyObject* parameter) {
+  Py_INCREF(tensor);
+  Py_INCREF(parameter);
+  vram_watch::plain_types() = {tensor, parameter};
+}
+C10_EXPORT PyObject* vram_watch_name_gradients(PyObject* parameters, PyObject* names,
+                                               PyObject* device_types) {
+  return vram_watch::Gradients::name(parameters, names, device_types);
 }
 
 // While anything is watched.

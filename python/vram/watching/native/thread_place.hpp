@@ -16,6 +16,8 @@ struct Recorder {
   int (*is_recording)() = nullptr;
   // This thread's scope of backward has begun, and no call of this thread ends it.
   void (*backward_began)() = nullptr;
+  void (*name)(int device, const void* address, size_t bytes, const char* name,
+               const char* category) = nullptr;
 };
 
 inline Recorder& recorder() {
