@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -173,28 +175,52 @@ def test_each_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
 
 
-@pytest.fixture
-def plans() -> Iterator[_plans.Plans]:
-    found = _plans.Plans.load(find_gpu("H200"), torch.__version__)
-    if found is None or not found.is_open:
-        pytest.skip("cuDNN with its libraries is not installed (pip install 'vram[cudnn]'), or is another PyTorch's")
-    yield found
-    found.close()
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library with the functions of cuDNN's that are called."""
+    path = tmp_path_factory.mktemp("cudnn") / "libcudnn.so.9"
+    source = Path(__file__).with_name("answering_cudnn.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(path), str(source)], check=True)
+    return path
 
 
-def test_cudnn_answers_for_a_gpu(plans: _plans.Plans) -> None:
-    x = (8, 64, 56, 56)
-    call = FORWARD, "float32", False, x, (64, 64, 3, 3), x, (1, 1), (1, 1), (1, 1)
-    found = plans.workspaces(*call, True)
-    copies_bytes = 2 * 8 * 64 * 56 * 56 * 4
-    assert 0 < found[0] < 2 * copies_bytes
-    assert found[-1] == 0
-    assert 0 not in found[:-1]
-    assert plans.workspaces(*call, True) is found  # asked once
-    sequence = (8, 64, 500), (64, 64, 3), (8, 64, 498)
-    assert plans.workspaces(WEIGHT, "bfloat16", False, *sequence, (1,), (0,), (1,), True)
+def answers(library: Path, *questions: Any, processors: int | None = 132) -> tuple[list[Any], list[str]]:
+    """Return what the process prints for each question, and the attributes that the library got; `processors` are those of the GPU."""
+    device = _plans.description(find_gpu("H200")) or ""
+    words = [sys.executable, str(_plans._ANSWERS), str(library), device]
+    environment = {**os.environ, **({"PROCESSORS": str(processors)} if processors else {})}
+    asked = "".join(json.dumps(question) + "\n" for question in questions)
+    done = subprocess.run(words, input=asked, capture_output=True, text=True, check=True, env=environment)
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.splitlines()
 
 
-def test_impossible_convolutions_have_no_answer(plans: _plans.Plans) -> None:
-    wrong = (8, 64, 56, 56), (64, 64, 3, 3), (8, 64, 99, 99)
-    assert plans.workspaces(FORWARD, "float32", False, *wrong, (1, 1), (1, 1), (1, 1), True) == ()
+@pytest.mark.parametrize("is_here", [False, True])
+def test_plans_that_can_be_built_are_listed_up_to_one_without_workspace(library: Path, is_here: bool) -> None:
+    shapes = [8, 64, 56, 56], [32, 64, 3, 3], [8, 32, 56, 56]
+    how = [1, 1], [1, 1], [1, 1]
+    questions = [
+        [direction, "float32", False, *shapes, *how, allow_tf32]
+        for direction in (FORWARD, DATA, WEIGHT)
+        for allow_tf32 in (True, False)
+    ]
+    about, *found = answers(library, *questions, processors=132 if is_here else 108)[0]
+    assert about == {"version": 91900, "is_here": is_here}
+    # The second engine has no plan, and the first one is not for float32 without TF32.
+    assert found == [[1000, 1002, 1010, 0], [1002, 1010, 0]] * 3
+
+
+def test_without_a_gpu_there_is_no_answer(library: Path) -> None:
+    shape = [8, 64, 56, 56]
+    question = [FORWARD, "float32", False, shape, [64, 64, 3, 3], shape, [1, 1], [1, 1], [1, 1], True]
+    assert answers(library, question, processors=None)[0] == []
+
+
+def test_cudnn_gets_shapes_strides_and_padding(library: Path) -> None:
+    shapes = [8, 64, 56, 50], [32, 64, 3, 5], [8, 32, 28, 25]
+    _, attributes = answers(library, [FORWARD, "bfloat16", True, *shapes, [2, 2], [1, 2], [1, 1], True])
+    assert attributes == [
+        "902 8 64 56 50", "903 179200 1 3200 64", "906 120", "900 32",
+        "902 8 32 28 25", "903 22400 1 800 32", "906 121", "900 32",
+        "902 32 64 3 5", "903 960 1 320 64", "906 119", "900 32",
+        "106 2", "103 2 2", "105 1 2", "104 1 2", "102 1 1",
+    ]  # fmt: skip

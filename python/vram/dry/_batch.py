@@ -112,8 +112,8 @@ class BatchSearch:
         room = self._most_needed() - high.slack_bytes - high.growing_bytes
         guess = int(high.batch_size + room / slope)
         step = high.batch_size - low.batch_size
-        if guess <= high.batch_size and step <= _SMALL_STEP * high.batch_size:  # the line was too steep there before
-            guess = high.batch_size + 2 * step
+        if step <= _SMALL_STEP * high.batch_size:  # the line was too steep there before
+            guess = max(guess, high.batch_size + 2 * step)
         return min(guess, farthest)
 
     def _between(self, best: Trial, least: Trial) -> int:

@@ -3,8 +3,8 @@
     python _cudnn_answers.py LIBRARY… DEVICE
 
 LIBRARY are the paths of what cuDNN needs, then of cuDNN itself. DEVICE describes a GPU as cuDNN does (JSON). If this machine has a GPU of that kind,
-cuDNN answers for it, as it does in PyTorch; else it answers for the description, without a driver. The first line that is printed has
-the version and whether the GPU is there. A question is [direction, dtype, channels last, x, weight, y, stride, padding, dilation,
+cuDNN answers for it, as it does in PyTorch; with another GPU, it answers for the description. Without a GPU it lacks the engines of cuBLAS, so that its
+answers are others, and the process ends. The first line that is printed has the version and whether the GPU is there. A question is [direction, dtype, channels last, x, weight, y, stride, padding, dilation,
 TF32 allowed]; its answer, the bytes of each plan's workspace, up to the first plan that needs none.
 
 PyTorch asks the same (aten/src/ATen/native/cudnn/Conv_v8.cpp): the heuristic engines first, then the others. The numbers of this module
@@ -122,8 +122,7 @@ class Cudnn:
 
     def _is_here(self, wanted: dict[str, Any]) -> bool:
         """Whether a GPU of this kind is on this machine; then there is a handle for it."""
-        if self._library.cudnnCreate(ctypes.byref(self._handle)):
-            return False
+        _check(self._library.cudnnCreate(ctypes.byref(self._handle)))
         try:
             found = self._kept.made(_DEVICE, (_DEVICE_NUMBER, _INT32, [0]))
             text = ctypes.create_string_buffer(_MAX_JSON)
@@ -258,7 +257,10 @@ def main() -> None:
     for path in paths:
         library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     library.cudnnGetVersion.restype = ctypes.c_size_t
-    cudnn = Cudnn(library, device)
+    try:
+        cudnn = Cudnn(library, device)
+    except CudnnError:  # no GPU
+        return
     print(json.dumps({"version": library.cudnnGetVersion(), "is_here": cudnn.is_here}), flush=True)
     for line in sys.stdin:
         print(json.dumps(cudnn.workspaces(*json.loads(line))), flush=True)

@@ -1,8 +1,8 @@
 """Which plans cuDNN has for a convolution, by cuDNN itself: the workspaces of its engines, in the order in which PyTorch tries them.
 
-cuDNN (from 9.11 on) answers also for a GPU that this machine lacks, from a description of the GPU, and without a driver. So where the library
-is installed, as with each PyTorch for CUDA, little has to be estimated. It runs in a process of its own (_cudnn_answers.py), which a dry
-run starts for its first convolution and ends with itself: a context of the GPU, if there is one, would stay in this process.
+PyTorch for CUDA brings the library. On a machine with a GPU, nothing has to be estimated then: cuDNN answers for this GPU, or (from 9.11 on) for
+another one, from a description. It runs in a process of its own (_cudnn_answers.py), which a dry run starts for its first convolution and
+ends with itself: a context of the GPU would stay in this process.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Plans:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are answers: cuDNN is the one of this PyTorch, and takes the description."""
+        """Whether there are answers: this machine has a GPU, and the cuDNN of this PyTorch."""
         self._start()
         return self._answers
 
