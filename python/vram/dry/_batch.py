@@ -16,7 +16,7 @@ from vram.recover._fit import Trial
 
 _FARTHEST = 8  # times the largest size that was run: no farther is a line trusted
 _CLOSE, _MANY = 0.005, 8  # after so many runs, this share of the batch is near enough
-_SMALL_STEP = 0.01  # a share of the batch
+_SMALL_STEP = 0.15  # a share of the batch: after such a step that fits, the next one is three times as large
 MAX_RUNS = 32
 
 
@@ -113,7 +113,7 @@ class BatchSearch:
         guess = int(high.batch_size + room / slope)
         step = high.batch_size - low.batch_size
         if step <= _SMALL_STEP * high.batch_size:  # the line was too steep there before
-            guess = max(guess, high.batch_size + 2 * step)
+            guess = max(guess, high.batch_size + 3 * step)
         return min(guess, farthest)
 
     def _between(self, best: Trial, least: Trial) -> int:
