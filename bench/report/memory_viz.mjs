@@ -5,57 +5,21 @@
 //   ninja -C build/release vram
 //   VIEWER=~/memoryviz node bench/report/memory_viz.mjs build/release run.pickle.xz
 //
-// VIEWER is a folder with MemoryViz.js of PyTorch (torch/utils/viz/) and node_modules with d3@5, d3-axis@1, d3-scale@1, d3-zoom@1 and
-// d3-brush@1. Snapshots may be compressed with xz; the viewer gets them uncompressed, inside its page, as
-// torch/cuda/_memory_viz.py trace_plot writes it.
+// viewer.mjs says what VIEWER has. Snapshots may be compressed with xz; the viewer gets them uncompressed.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { chromiumVersion, esbuild, frames, launch, residentBytes } from "./browser.mjs";
+import { chromiumVersion, frames, launch, residentBytes } from "./browser.mjs";
+import { bundled, uncompressed, writePage } from "./viewer.mjs";
 
 const [build, ...snapshots] = process.argv.slice(2);
 const viewer = process.env.VIEWER;
 if (!viewer || snapshots.length === 0) {
-  console.error("usage: VIEWER=FOLDER node bench/report/memory_viz.mjs BUILD SNAPSHOT...; the head of this file says what FOLDER has");
+  console.error("usage: VIEWER=FOLDER node bench/report/memory_viz.mjs BUILD SNAPSHOT...; viewer.mjs says what FOLDER has");
   process.exit(2);
 }
 const folder = mkdtempSync(join(tmpdir(), "vram-bench-"));
-
-/** The viewer with its libraries as one script, since this machine may have no network. */
-async function bundled() {
-  const result = await esbuild.build({
-    entryPoints: [resolve(viewer, "MemoryViz.js")],
-    bundle: true,
-    write: false,
-    format: "iife",
-    globalName: "viewer",
-    plugins: [
-      {
-        name: "network",
-        setup: (to) => {
-          to.onResolve({ filter: /^https:/ }, ({ path }) => to.resolve(/([\w-]+)@\d+$/.exec(path)[1], { kind: "import-statement", resolveDir: resolve(viewer) }));
-        },
-      },
-    ],
-  });
-  return result.outputFiles[0].text;
-}
-
-const uncompressed = (path) => (path.endsWith(".xz") ? execFileSync("xz", ["-dc", path], { maxBuffer: 2 ** 31 }) : readFileSync(path));
-
-function viewerPage(script, snapshot) {
-  const files = JSON.stringify([{ name: "snapshot.pickle", base64: uncompressed(snapshot).toString("base64") }]);
-  const path = join(folder, "viewer.html");
-  writeFileSync(
-    path,
-    `<!doctype html><html><head></head><body><script>${script}</script><script>
-    viewer.add_local_files(${files}, "Active Memory Timeline");
-    requestAnimationFrame(() => setTimeout(() => { document.documentElement.dataset.first = String(Math.round(performance.now())); }));
-    </script></body></html>`,
-  );
-  return path;
-}
 
 function reportPage(snapshot) {
   const path = join(folder, "report.html");
@@ -86,9 +50,9 @@ async function measure(name, snapshot, path, y) {
 
 try {
   console.log(chromiumVersion());
-  const script = await bundled();
+  const script = await bundled(viewer);
   for (const snapshot of snapshots) {
-    await measure("MemoryViz", snapshot, viewerPage(script, snapshot), 180);
+    await measure("MemoryViz", snapshot, writePage(script, uncompressed(snapshot), join(folder, "viewer.html")), 180);
     await measure("vram report", snapshot, reportPage(snapshot), 400);
   }
 } finally {

@@ -37,7 +37,8 @@ typedef struct vram_flight_options {
   /* 1: installs no handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and SIGTERM. The handlers
    * wait for the file for at most 3 s, and then do what was to be done before. */
   uint32_t ignores_signals;
-  /* A signal that requests a file, such as SIGUSR2; 0: none. */
+  /* A signal that requests a file, such as SIGUSR2; 0: none. After vram_flight_stop() it has the
+   * effect that it had before vram_flight_start(). */
   int on_signal;
   /* It also writes a file when the memory that is alive at the ends of steps has grown steadily by
    * so many bytes, and when the allocator takes memory from the device although so many bytes of
@@ -55,6 +56,10 @@ VRAM_API vram_status vram_flight_start(const char* folder, const vram_flight_opt
 /* Stops it, and removes what it retains. Returns VRAM_OK if none runs. VRAM_FILE_FAILED: it had
  * stopped early, for example because the disk was full; vram_last_error() has the reason. */
 VRAM_API vram_status vram_flight_stop(void);
+/* Stops it as vram_flight_stop() does, for the time of a recording: until vram_flight_start() or
+ * vram_flight_stop() is called, the signal of on_signal has no effect instead of its default one,
+ * which ends most programs. */
+VRAM_API vram_status vram_flight_rest(void);
 VRAM_API int vram_flight_is_on(void);
 /* Writes what is retained to a file of its own, and its path to `path`: at most `capacity` bytes,
  * the last of which is 0. Waits at most 3 s. VRAM_INVALID_VALUE: no flight recorder runs.

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection
 
 from vram._texts import tr
 
+MAX_INT32 = 2**31 - 1
+MAX_UINT32 = 2**32 - 1
+MAX_INT64 = 2**63 - 1
 
-def require_at_least(minimum: int, **arguments: int | None) -> None:
-    """Raise ValueError if an argument is below the minimum; None is a default."""
+
+def require_integers(minimum: int, maximum: int = MAX_INT64, **arguments: int | None) -> None:
+    """Raise ValueError if an argument is out of the range, and TypeError if it is no integer; None is a default.
+
+    Libraries take the lowest bits of numbers that their types cannot hold, so each integer of a caller is checked here.
+    """
     for name, value in arguments.items():
-        if value is not None and value < minimum:
+        if value is None:
+            continue
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise TypeError(
+                tr("expected {} to be an integer, got {!r} ({})").format(name, value, type(value).__name__)
+            ) from None
+        if number < minimum and maximum == MAX_INT64:
             raise ValueError(tr("expected {} to be at least {}, got {!r}").format(name, minimum, value))
+        if not minimum <= number <= maximum:
+            raise ValueError(tr("expected {} to be from {} to {}, got {!r}").format(name, minimum, maximum, value))
 
 
 def require_fraction(**arguments: float) -> None:

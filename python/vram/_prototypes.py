@@ -420,6 +420,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_torch_same_stream": (TorchStream, [c_void_p, TorchStream]),
     "vram_flight_start": (c_int, [c_char_p, POINTER(FlightOptions)]),
     "vram_flight_stop": (c_int, []),
+    "vram_flight_rest": (c_int, []),
     "vram_flight_is_on": (c_int, []),
     "vram_flight_dump": (c_int, [c_char_p, c_size_t]),
     "vram_flight_settle": (None, []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 
+from vram._arguments import MAX_INT64
 from vram._texts import tr
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -37,6 +38,8 @@ def _parse(size: int | str) -> int:
         raise ValueError(tr("'{}' is no size; write 20GiB, 512MiB or a number of bytes").format(size))
     whole, _, part = match[1].partition(".")  # not as a float, which has 53 bits
     size_bytes: int = int(whole + part) * _UNITS[match[2].upper()] // 10 ** len(part)
+    if size_bytes > MAX_INT64:
+        raise ValueError(tr("'{}' is too large: a size is less than 8 EiB ({} bytes)").format(size, MAX_INT64 + 1))
     return size_bytes
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from vram import _prototypes
+from vram._arguments import MAX_INT32, require_integers
 from vram._frameworks import used_framework
 from vram._library import Pool
 
@@ -62,6 +63,7 @@ def stats(device: int | None = None) -> Stats:
     ...     print(error)  # here there is no GPU
     no pool on device 0: ...
     """
+    require_integers(0, MAX_INT32, device=device)
     framework = used_framework()
     current = framework.current_device() if framework is not None else None
     number = device if device is not None else current or 0

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vram._arguments import require_at_least
+from vram._arguments import MAX_INT32, require_integers
 from vram._error import VramError
 from vram._frameworks import Figures, Framework, framework_of
 from vram._public import publish
@@ -77,7 +77,7 @@ def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
 
     Raises:
         VramError: TensorFlow cannot be imported, has no such GPU, has already initialized its devices, or grows on it.
-        ValueError: The limit is not a size, or below 1 MiB.
+        ValueError: The limit is not a size, or below 1 MiB; or `gpu` is negative.
 
     >>> import vram
     >>> vram.tensorflow.limit_memory("much")
@@ -86,6 +86,7 @@ def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
     ValueError: 'much' is no size; write 20GiB, 512MiB or a number of bytes
     """
     size = parse_limit(limit)
+    require_integers(0, MAX_INT32, gpu=gpu)
     tensorflow = _import_tensorflow()
     device = _physical_gpu(tensorflow, gpu)
     with _explained("vram.tensorflow.limit_memory()"):
@@ -103,6 +104,7 @@ def memory_info(gpu: int = 0) -> Figures:
         gpu: Index in ``tf.config.list_logical_devices("GPU")``.
 
     Raises:
+        ValueError: `gpu` is negative.
         VramError: TensorFlow cannot be imported, or has no such GPU.
 
     Example (needs a GPU)::
@@ -113,6 +115,7 @@ def memory_info(gpu: int = 0) -> Figures:
     >>> callable(vram.tensorflow.memory_info)
     True
     """
+    require_integers(0, MAX_INT32, gpu=gpu)
     tensorflow = _import_tensorflow()
     _physical_gpu(tensorflow, gpu)
     with _explained("vram.tensorflow.memory_info()"):
@@ -170,7 +173,7 @@ def callback(sink: Callable[[KerasFigures], object] = print, *, every: int = 0) 
     ...
     ValueError: expected every to be at least 0, got -1
     """
-    require_at_least(0, every=every)
+    require_integers(0, every=every)
     tensorflow = _import_tensorflow()
     figures = _Figures(framework_of("tensorflow"), sink, every)
 

@@ -1,5 +1,6 @@
 #include "attach/target.hpp"
 
+#include "base/bytes.hpp"
 #include "base/process_stat.hpp"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -54,6 +56,20 @@ bool has_probe(const std::vector<Probe>& probes, std::string_view name) {
 
 std::string number_text(uint64_t number) { return number != 0 ? std::to_string(number) : ""; }
 
+// A process whose main thread has ended shows itself as ended, and no memory, while others run.
+uint64_t living_threads_besides_main(const std::string& folder, uint32_t pid) {
+  uint64_t count = 0;
+  std::error_code error;
+  std::filesystem::directory_iterator thread(folder + "/task", error);
+  for (; !error && thread != std::filesystem::directory_iterator(); thread.increment(error)) {
+    if (thread->path().filename() == std::to_string(pid)) continue;
+    const auto text = read_whole(thread->path() / "stat", kMaxFileBytes);
+    const auto parsed = text ? parse_process_stat(*text) : std::nullopt;
+    if (parsed && !parsed->has_ended) ++count;
+  }
+  return count;
+}
+
 std::string line_after(const std::string& text, std::string_view key) {
   const size_t at = text.find("\n" + std::string(key));
   if (at == std::string::npos) return "";
@@ -79,10 +95,17 @@ Result<> Target::check_is_process() const {
     return fail(Code::kBadInput, "{} is a thread of process {}: expected --pid {}", pid_, process,
                 process);
   }
-  if (line_after(*status, "VmSize:").empty())
-    return fail(Code::kBadInput,
-                "process {} has no memory: it is ending, or a thread of the kernel", pid_);
-  return {};
+  if (!line_after(*status, "VmSize:").empty()) return {};
+  if (const uint64_t threads = living_threads_besides_main(folder_, pid_); threads != 0) {
+    return fail(
+        Code::kUnsupported,
+        "the main thread of process {} has ended, and the kernel shows no memory of {}: "
+        "expected a process whose main thread runs; record this program from its start, with "
+        "`vram run --record`",
+        pid_, counted(threads, "other thread"));
+  }
+  return fail(Code::kBadInput, "process {} has no memory: it is ending, or a thread of the kernel",
+              pid_);
 }
 
 Result<Target::Stat> Target::stat() const {
@@ -101,6 +124,8 @@ Result<Target::Stat> Target::stat() const {
 
 TargetState Target::state() const {
   const auto now = stat();
+  const bool has_main = now && (now->stack_address != 0 || first_.stack_address == 0);
+  if (!has_main && living_threads_besides_main(folder_, pid_) != 0) return TargetState::kRuns;
   if (!now || now->start_ticks != first_.start_ticks) return TargetState::kEnded;
   return now->stack_address == first_.stack_address ? TargetState::kRuns : TargetState::kReplaced;
 }

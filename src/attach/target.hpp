@@ -37,8 +37,8 @@ enum class TargetState : uint8_t {
 
 class Target {
  public:
-  // kNotFound: no such process. kBadInput: a thread of another process, or a kernel's thread. kIo:
-  // its files may not be read.
+  // kNotFound: no such process. kBadInput: a thread of another process, or a kernel's thread.
+  // kUnsupported: its main thread has ended, and others run. kIo: its files may not be read.
   [[nodiscard]] static Result<Target> open(uint32_t pid);
 
   // Regular files, each once.

@@ -25,4 +25,7 @@ inline constexpr size_t kGzipCommentAt = 10;
 inline constexpr size_t kPerfettoTextAt = 7;
 inline constexpr std::string_view kParquetEnd = "PAR1";
 
+// A pickle of protocol 4: a dictionary whose first key is "vram" (src/exports/torch).
+inline constexpr std::string_view kSnapshotStart = "\x80\x04}(\x8c\x04vram";
+
 }  // namespace vram

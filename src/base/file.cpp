@@ -221,7 +221,7 @@ bool is_export(std::string_view head, std::string_view tail) {
   const bool is_plan = head.starts_with(kPlanJsonStart) ||
                        (head.starts_with(kPlanYamlStart) && names_us_at(kPlanYamlStart.size()));
   return is_perfetto || is_gzip || is_parquet || is_plan || head.starts_with(kSpeedscopeStart) ||
-         head.starts_with(kChromeTraceStart);
+         head.starts_with(kChromeTraceStart) || head.starts_with(kSnapshotStart);
 }
 
 }  // namespace

@@ -189,12 +189,13 @@ TEST_F(OutputTargetTest, WhatVramWroteIsReplacedAndSoIsAnEmptyFile) {
   write("run.speedscope.json", std::string(kSpeedscopeStart) + "0.1.0\"}");
   write("run.trace.json", std::string(kChromeTraceStart) + "0.1.0\"}}");
   write("run.parquet", "PAR1 rows " + std::string(kParquetWriter) + "0.1.0 PAR1");
+  write("run.pickle", std::string(kSnapshotStart) + "}");
   write("map.json", std::string(kPlanJsonStart) + "  \"model\": 0\n}\n");
   write("fsdp.yaml", std::string(kPlanYamlStart) + text + "\nnum_machines: 1\n");
   for (const char* name :
        {"map.json", "fsdp.yaml", "empty", "run.vtrace", "cut.vtrace", "run.csv", "run.jsonl",
         "run.json", "two.json", "run.txt", "run.pftrace", "run.pb.gz", "run.folded",
-        "run.speedscope.json", "run.trace.json", "run.parquet"}) {
+        "run.speedscope.json", "run.trace.json", "run.parquet", "run.pickle"}) {
     EXPECT_EQ(refusal(name), "") << name;
     ASSERT_TRUE(put(path(name), kRecording)) << name;
     EXPECT_EQ(content(name), kRecording) << name;
@@ -212,7 +213,8 @@ TEST_F(OutputTargetTest, WhatOnlyLooksLikeItStays) {
   write("h", "PAR1 rows parquet-cpp-arrow version 26.0.1 PAR1");
   write("i", R"({"exporter":"speedscope@1.25.0"})");
   write("j", R"({"otherData":{"writer":"chrome"}})");
-  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"})
+  write("k", std::string("\x80\x04}\x94(\x8c\x04vram", 11));  // as Python writes it
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"})
     EXPECT_NE(refusal(name), "") << name;
 }
 

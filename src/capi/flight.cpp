@@ -118,6 +118,13 @@ vram_status check(const char* folder, const vram_flight_options* options) {
   return VRAM_OK;
 }
 
+vram_status end_flight() {
+  if (!Recorder::is_flight()) return VRAM_OK;
+  const auto stopped = Recorder::stop();
+  if (auto* const board = OpenBoard::get().current()) board->set_records(false);
+  return stopped ? VRAM_OK : refuse(VRAM_FILE_FAILED, stopped.error().message.c_str());
+}
+
 }  // namespace
 
 namespace vram::capi {
@@ -160,11 +167,13 @@ vram_status vram_flight_start(const char* folder, const vram_flight_options* opt
 }
 
 vram_status vram_flight_stop(void) {
-  if (!Recorder::is_flight()) return VRAM_OK;
   vram::record::DumpSignals::set_enabled(false);
-  const auto stopped = Recorder::stop();
-  if (auto* const board = OpenBoard::get().current()) board->set_records(false);
-  return stopped ? VRAM_OK : refuse(VRAM_FILE_FAILED, stopped.error().message.c_str());
+  return end_flight();
+}
+
+vram_status vram_flight_rest(void) {
+  if (Recorder::is_flight()) vram::record::DumpSignals::rest();
+  return end_flight();
 }
 
 int vram_flight_is_on(void) { return Recorder::is_flight() && Recorder::is_on() ? 1 : 0; }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vram/flight.h>
 #include <vram/record.h>
 
 namespace {
@@ -107,6 +108,7 @@ vram_status vram_record_start_as_told(void) {
 }
 
 vram_status vram_record_stop(void) {
+  if (Recorder::is_flight()) return vram_flight_stop();
   vram::capi::DeviceSamples::get().stop();
   const auto stopped = Recorder::stop();
   return stopped ? VRAM_OK : refuse(VRAM_FILE_FAILED, stopped.error().message.c_str());

@@ -1,6 +1,6 @@
 // Recordings in the formats of other programs: timelines (Perfetto, Chrome), profiles of who held
-// memory (pprof, collapsed stacks, speedscope), and tables (Parquet). Each file appears when it is
-// complete. Pure readers of the recording; any thread.
+// memory (pprof, collapsed stacks, speedscope), PyTorch's snapshots, and tables (Parquet). Each
+// file appears when it is complete. Pure readers of the recording; any thread.
 #pragma once
 
 #include "base/file.hpp"
@@ -40,6 +40,12 @@ using Write = Result<> (*)(const reports::SharedRecording& recording, const std:
 // A profile each for the peak, the end and what grew.
 [[nodiscard]] Result<> write_speedscope(const reports::SharedRecording& recording,
                                         const std::string& path, Replace replace);
+
+// PyTorch's own format, with what a recording has and the format has not under keys that PyTorch's
+// programs ignore; import_torch_snapshot() reads both. Of recordings without the state at the end,
+// that is what a replay of the events ends with. kUnsupported: a device number is too large.
+[[nodiscard]] Result<> write_torch_snapshot(const trace::Trace& trace, const std::string& path,
+                                            Replace replace);
 
 // Tables.
 

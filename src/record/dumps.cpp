@@ -1,5 +1,7 @@
 #include "record/dumps.hpp"
 
+#include "record/signal_guard.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -53,11 +55,13 @@ struct Handled {
   }
 };
 
-// Crashes, then SIGTERM, then the signal of the program's choice.
+// Crashes, then SIGTERM, then signals of the program's choice.
 constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 std::array<Handled, NSIG> handled;  // NOLINT: a handler can have no other state
 std::atomic<size_t> handled_count{0};
-std::atomic<pid_t> enabled_in{0};  // the process whose flight recorder runs
+std::atomic<int> chosen_signal{0};
+std::atomic<pid_t> enabled_in{0};  // the process whose flight recorder runs: this one or a parent
+std::atomic<bool> is_resting{false};
 std::atomic<pid_t> flusher_thread{0};
 
 // gettid() is newer than the oldest C library that the portable wheels run with.
@@ -68,6 +72,11 @@ bool is_crash(int signal) { return std::ranges::find(kCrashes, signal) != kCrash
 // It comes again as soon as its handler returns, and the system ends a process that ignores it.
 bool is_fault(int signal, const siginfo_t* info) {
   return is_crash(signal) && signal != SIGABRT && info->si_code > 0;
+}
+
+// abort() sends the signal to its own thread, and does not return.
+bool may_come_later(int signal, const siginfo_t* info) {
+  return !is_crash(signal) || info->si_code == SI_USER;
 }
 
 Handled* find(int signal) {
@@ -106,6 +115,13 @@ void go_on(Handled& entry, int signal, siginfo_t* info, void* context) {
   if (!is_fault(signal, info)) (void)raise(signal);  // what was sent does not come again
 }
 
+// Waits for the file, unless it is the flusher that would have to write it.
+void request_and_wait(DumpReason reason) {
+  const uint64_t ticket = dumps().request(reason);
+  const bool must_wait = reason != DumpReason::kSignal && this_thread() != flusher_thread.load();
+  if (must_wait) (void)dumps().wait(ticket, DumpSignals::kMaxWait);
+}
+
 DumpReason reason_of(int signal) {
   if (is_crash(signal)) return DumpReason::kCrash;
   return signal == SIGTERM ? DumpReason::kTerminated : DumpReason::kSignal;
@@ -116,16 +132,19 @@ void handle(int signal, siginfo_t* info, void* context) {
   Handled* const entry = find(signal);
   if (entry == nullptr) return;
   const struct sigaction& next = entry->next();
-  const bool has_effect = !is_ignored(next) || is_fault(signal, info);
   const DumpReason reason = reason_of(signal);
-  if (enabled_in.load() == getpid() && has_effect && !entry->is_in_program.load()) {
-    const uint64_t ticket = dumps().request(reason);
-    const bool must_wait = reason != DumpReason::kSignal && this_thread() != flusher_thread.load();
-    if (must_wait) (void)dumps().wait(ticket, DumpSignals::kMaxWait);
+  const bool is_request = reason == DumpReason::kSignal && chosen_signal.load() == signal;
+  const bool has_effect = is_request || (reason != DumpReason::kSignal &&
+                                         (!is_ignored(next) || is_fault(signal, info)));
+  const pid_t enabled = enabled_in.load();
+  if (enabled == getpid() && has_effect && !entry->is_in_program.load()) {
+    if (may_come_later(signal, info) && SignalGuard::put_off(signal)) return;
+    request_and_wait(reason);
   }
   errno = error;
   // The signal of the program's choice has no other purpose, unless it had a function.
-  if (reason != DumpReason::kSignal || has_function(next)) go_on(*entry, signal, info, context);
+  const bool is_done = is_request && (enabled != 0 || is_resting.load());
+  if (!is_done || has_function(next)) go_on(*entry, signal, info, context);
 }
 
 struct sigaction own_action() {
@@ -153,6 +172,20 @@ void install_one(int signal) {
   (void)sigaction(signal, &ours, nullptr);
 }
 
+// Puts the handler back, before what has replaced it.
+void install_again(int signal) {
+  Handled* const entry = find(signal);
+  struct sigaction found{};
+  if (entry == nullptr || sigaction(signal, nullptr, &found) != 0 || is_own(found)) return;
+  const struct sigaction ours = own_action();
+  auto* const before = new struct sigaction;
+  (void)sigaction(signal, &ours, before);
+  if (is_own(*before))
+    delete before;
+  else
+    entry->before.store(before);
+}
+
 }  // namespace
 
 bool DumpSignals::can_handle(int signal) {
@@ -164,23 +197,23 @@ void DumpSignals::install(int on_request) {
   for (const int signal : kCrashes) install_one(signal);
   install_one(SIGTERM);
   install_one(on_request);
+  if (reason_of(on_request) == DumpReason::kSignal) install_again(on_request);
+  chosen_signal.store(on_request);
 }
 
 void DumpSignals::keep_installed() {
-  Handled* const entry = find(SIGTERM);
-  struct sigaction found{};
-  if (entry == nullptr || enabled_in.load() != getpid()) return;
-  if (sigaction(SIGTERM, nullptr, &found) != 0 || is_own(found)) return;
-  const struct sigaction ours = own_action();
-  auto* const before = new struct sigaction;
-  (void)sigaction(SIGTERM, &ours, before);
-  if (is_own(*before))
-    delete before;
-  else
-    entry->before.store(before);
+  if (enabled_in.load() == getpid()) install_again(SIGTERM);
 }
 
-void DumpSignals::set_enabled(bool is_enabled) { enabled_in.store(is_enabled ? getpid() : 0); }
+void DumpSignals::set_enabled(bool is_enabled) {
+  enabled_in.store(is_enabled ? getpid() : 0);
+  is_resting.store(false);
+}
+
+void DumpSignals::rest() {
+  is_resting.store(enabled_in.load() != 0);
+  enabled_in.store(0);
+}
 
 void DumpSignals::note_flusher() { flusher_thread.store(this_thread()); }
 

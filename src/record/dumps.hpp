@@ -63,7 +63,9 @@ class Dumps {
 // Handles signals for a flight recorder: a dump before a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
 // SIGABRT) or SIGTERM takes effect, and at a signal of the program's choice. The program's own
 // action follows; of SIGTERM, also one that it installs later (keep_installed()). Installed once
-// for the process; does nothing while no flight recorder runs, and in a forked child.
+// for the process; while no flight recorder runs, and in a forked child, the program's own action
+// is all that happens. The default action of the chosen signal, which ends most programs, is taken
+// only after the flight recorder has stopped.
 class DumpSignals {
  public:
   static constexpr std::chrono::milliseconds kMaxWait{3000};
@@ -73,6 +75,8 @@ class DumpSignals {
   // on_request: 0: none.
   static void install(int on_request);
   static void set_enabled(bool is_enabled);
+  // The flight recorder stops, and will start again: until then the chosen signal has no effect.
+  static void rest();
   // The program may have replaced the handler of SIGTERM: puts it back, before the program's. Call
   // it from time to time.
   static void keep_installed();

@@ -1,8 +1,7 @@
 // The flight recorder: what a dump holds, when one is written, and what remains.
-// size: one class of tests, whose children and files they share
 #include "base/testing/waiting.hpp"
 #include "record/recorder.hpp"
-#include "record/testing/recorder_fixture.hpp"
+#include "record/testing/flight_fixture.hpp"
 #include "record/threads.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <string>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -28,63 +26,9 @@ namespace {
 using std::chrono::milliseconds;
 using trace::EventKind;
 
-constexpr uint64_t kBase = uint64_t{1} << 20;
-
-class FlightTest : public RecorderFixture {
+class FlightTest : public FlightFixture {
  protected:
-  [[nodiscard]] RecorderOptions options(const FlightOptions& flight = {.steps = 10}) const {
-    return {.path = path("flight.1.vtrace"), .flight = flight};
-  }
-  [[nodiscard]] std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_))
-      names.push_back(entry.path().filename());
-    std::ranges::sort(names);
-    return names;
-  }
-  // A step takes a block that stays for `life` steps.
-  static void run_steps(uint64_t first, uint64_t end, uint64_t life = 3) {
-    for (uint64_t step = first; step < end; ++step) {
-      Recorder::step();
-      alloc(kBase + step * 512, 100 + step);
-      if (step >= life) free(kBase + (step - life) * 512);
-    }
-  }
-  static std::string dump() {
-    const auto done = Recorder::dump(milliseconds(20'000));
-    EXPECT_TRUE(done) << done.error().message;
-    return done.value_or("");
-  }
-  // The blocks that are alive at the end, by address.
-  static std::map<uint64_t, uint64_t> alive(const trace::Trace& trace) {
-    std::map<uint64_t, uint64_t> blocks;
-    for (const trace::Event& event : trace.events_of(trace.devices[0])) {
-      if (event.kind == EventKind::kAlloc) blocks[event.address] = event.size_bytes;
-      if (event.kind == EventKind::kFreeCompleted) {
-        EXPECT_EQ(blocks.count(event.address), 1u) << "freed, but never there";
-        blocks.erase(event.address);
-      }
-    }
-    return blocks;
-  }
-  static std::string first_step(const trace::Trace& trace) {
-    return std::string(trace.tables.strings[trace.annotations.at(0).name]);
-  }
   static inline int stores_used_ = 0;
-  // In a child that runs `work` after it has started a flight recorder, and its status.
-  template <typename Work>
-  int status_of_work(const Work& work) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      if (!Recorder::start(options())) _exit(90);
-      DumpSignals::install(SIGUSR2);
-      DumpSignals::set_enabled(true);
-      run_steps(0, 5);
-      work();
-      _exit(91);
-    }
-    return vram::status_of_child(child);
-  }
 };
 
 TEST_F(FlightTest, ADumpHoldsTheLastStepsWithAllThatIsAlive) {
@@ -192,6 +136,39 @@ TEST_F(FlightTest, OfManyFailuresTheLatestFilesAreKept) {
   EXPECT_EQ(files(), (std::vector<std::string>{"flight.1.oom-4.vtrace", "flight.1.oom-5.vtrace"}));
 }
 
+void write_text(const std::string& path) { std::ofstream(path) << "not a recording"; }
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// As in a container that starts again after each failure.
+TEST_F(FlightTest, NoProcessReplacesTheFilesOfAFormerOneWithItsPid) {
+  for (int process = 0; process < 3; ++process) {
+    const int status = status_of_work([&] {
+      Recorder::emit({.size_bytes = 1, .op = Op::kOom});
+      Recorder::settle();
+      if (process == 2) _exit(Recorder::stop() ? 7 : 92);
+      std::this_thread::sleep_for(milliseconds(400));
+      (void)kill(getpid(), SIGKILL);
+    });
+    EXPECT_EQ(process == 2, WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  }
+  EXPECT_EQ(files(), (std::vector<std::string>{"flight.1.killed-2.vtrace", "flight.1.killed.vtrace",
+                                               "flight.1.oom-2.vtrace", "flight.1.oom-3.vtrace",
+                                               "flight.1.oom.vtrace"}));
+}
+
+TEST_F(FlightTest, ItRemovesNoFileThatWasPutInThePlaceOfItsOwn) {
+  start(options({.steps = 10, .max_files = 1}));
+  const std::string first = dump();
+  std::filesystem::remove(first);
+  write_text(first);
+  (void)dump();
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_EQ(text_of(first), "not a recording");
+}
+
 TEST_F(FlightTest, AKilledProcessLeavesWhatItRetained) {
   const int status = status_of_work([] {
     std::this_thread::sleep_for(milliseconds(400));
@@ -203,83 +180,6 @@ TEST_F(FlightTest, AKilledProcessLeavesWhatItRetained) {
   start(options());
   ASSERT_TRUE(Recorder::stop());
   EXPECT_EQ(files(), std::vector<std::string>{"flight.1.killed.vtrace"});
-}
-
-TEST_F(FlightTest, ACrashWritesAFileAndIsACrash) {
-  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS}) {
-    const int status = status_of_work([&] {
-      const rlimit none{0, 0};
-      (void)setrlimit(RLIMIT_CORE, &none);
-      if (signal == SIGABRT) std::abort();
-      if (signal == SIGBUS) (void)raise(SIGBUS);
-      *static_cast<volatile int*>(nullptr) = 1;
-    });
-    EXPECT_TRUE(WIFSIGNALED(status));
-    EXPECT_EQ(WTERMSIG(status), signal);
-    EXPECT_EQ(alive(read(path("flight.1.crash.vtrace"))).size(), 3u);
-    std::filesystem::remove(path("flight.1.crash.vtrace"));
-  }
-}
-
-TEST_F(FlightTest, TerminationWritesAFileAndTerminates) {
-  const int status = status_of_work([] { (void)raise(SIGTERM); });
-  EXPECT_TRUE(WIFSIGNALED(status));
-  EXPECT_EQ(WTERMSIG(status), SIGTERM);
-  EXPECT_EQ(alive(read(path("flight.1.sigterm.vtrace"))).size(), 3u);
-}
-
-TEST_F(FlightTest, TheProgramsOwnHandlerOfTerminationRuns) {
-  std::signal(SIGTERM, [](int) { _exit(42); });
-  const int status = status_of_work([] { (void)raise(SIGTERM); });
-  std::signal(SIGTERM, SIG_DFL);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 42);
-  EXPECT_EQ(alive(read(path("flight.1.sigterm.vtrace"))).size(), 3u);
-}
-
-void (*handler_before)(int) = nullptr;
-
-// As libraries do, the program's handler calls the one that it replaced.
-TEST_F(FlightTest, AHandlerOfTerminationThatIsInstalledLaterRuns) {
-  for (const bool calls_it : {false, true}) {
-    const int status = status_of_work([&] {
-      handler_before = std::signal(SIGTERM, [](int) { _exit(42); });
-      if (calls_it) std::signal(SIGTERM, [](int signal) { handler_before(signal); });
-      std::this_thread::sleep_for(milliseconds(500));
-      (void)raise(SIGTERM);
-    });
-    EXPECT_TRUE(calls_it ? WIFSIGNALED(status) : WEXITSTATUS(status) == 42) << status;
-    EXPECT_EQ(alive(read(path("flight.1.sigterm.vtrace"))).size(), 3u);
-    std::filesystem::remove(path("flight.1.sigterm.vtrace"));
-  }
-}
-
-// As one that has crashed in malloc, which the thread that writes needs.
-TEST_F(FlightTest, ACrashIsHeldUpForALimitedTime) {
-  const auto begin = std::chrono::steady_clock::now();
-  const int status = status_of_work([&] {
-    const rlimit none{0, 0};
-    (void)setrlimit(RLIMIT_CORE, &none);
-    std::this_thread::sleep_for(milliseconds(400));
-    Rings::lock().lock();
-    *static_cast<volatile int*>(nullptr) = 1;
-  });
-  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, DumpSignals::kMaxWait);
-  EXPECT_FALSE(std::filesystem::exists(path("flight.1.crash.vtrace")));
-  EXPECT_EQ(alive(read(path("flight.1.vtrace"))).size(), 3u);
-}
-
-TEST_F(FlightTest, ASignalRequestsAFileAndTheProgramContinues) {
-  const int status = status_of_work([&] {
-    (void)raise(SIGUSR2);
-    for (int i = 0; i < 500 && access(path("flight.1.signal.vtrace").c_str(), F_OK) != 0; ++i)
-      std::this_thread::sleep_for(milliseconds(10));
-    (void)Recorder::stop();
-    _exit(7);
-  });
-  EXPECT_EQ(WEXITSTATUS(status), 7);
-  EXPECT_EQ(files(), std::vector<std::string>{"flight.1.signal.vtrace"});
 }
 
 TEST_F(FlightTest, TheChildOfAForkHasNoneAndTheParentsGoesOn) {
@@ -314,14 +214,21 @@ TEST_F(FlightTest, AFolderThatIsNotThereIsAnError) {
   EXPECT_FALSE(Recorder::is_on());
 }
 
-// As on a full disk: the window fits, a dump does not.
-TEST_F(FlightTest, ADumpThatFailsLeavesNothingAndEndsNothing) {
+// Of former processes: the user has to look at them.
+TEST_F(FlightTest, BeyondAHundredFilesOfOthersADumpFailsAndEndsNothing) {
+  for (int i = 1; i <= 100; ++i) {
+    write_text(path(i == 1 ? "flight.1.request.vtrace"
+                           : "flight.1.request-" + std::to_string(i) + ".vtrace"));
+  }
   start(options());
   run_steps(0, 5);
-  (void)dump();
-  std::filesystem::create_directory(path("flight.1.request-2.vtrace"));  // where the next one goes
-  const auto failed = Recorder::dump(milliseconds(20'000));
-  EXPECT_FALSE(failed);
+  for (int i = 0; i < 2; ++i) {
+    const auto failed = Recorder::dump(milliseconds(20'000));
+    ASSERT_FALSE(failed);
+    EXPECT_NE(failed.error().message.find("99 more files"), std::string::npos)
+        << failed.error().message;
+  }
+  std::filesystem::remove(path("flight.1.request-50.vtrace"));
   run_steps(5, 6);
   EXPECT_EQ(alive(read(dump())).size(), 3u);
 }
@@ -445,12 +352,6 @@ TEST_F(FlightTest, ASecondOneKeepsTheFilesOfTheFirst) {
             (std::vector<std::string>{"flight.1.request-2.vtrace", "flight.1.request-3.vtrace"}));
 }
 
-void write_text(const std::string& path) { std::ofstream(path) << "not a recording"; }
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST_F(FlightTest, OtherFilesAreNeitherReplacedNorRemoved) {
   const int status = status_of_work([] {
     std::this_thread::sleep_for(milliseconds(400));
@@ -462,7 +363,7 @@ TEST_F(FlightTest, OtherFilesAreNeitherReplacedNorRemoved) {
   EXPECT_FALSE(Recorder::start(options()));
   EXPECT_EQ(text_of(path("flight.1.killed.vtrace")), "not a recording");
   EXPECT_EQ(text_of(path("flight.1.next.vtrace")), "not a recording");
-  EXPECT_EQ(alive(read(path("flight.1.vtrace"))).size(), 3u) << "what the process left";
+  EXPECT_EQ(alive(read(path("flight.1.killed-2.vtrace"))).size(), 3u) << "what the process left";
 }
 
 TEST_F(FlightTest, AFileThatWasPutInItsPlaceStays) {
@@ -479,32 +380,6 @@ TEST_F(FlightTest, AFileThatWasPutInItsPlaceStays) {
     std::filesystem::remove(path("flight.1.vtrace"));
     std::filesystem::remove(path("flight.1.next.vtrace"));
   }
-}
-
-// The system ends a process at a fault, whatever it ignores.
-TEST_F(FlightTest, ACrashThatIsIgnoredIsACrash) {
-  std::signal(SIGSEGV, SIG_IGN);
-  const int status = status_of_work([] {
-    const rlimit none{0, 0};
-    (void)setrlimit(RLIMIT_CORE, &none);
-    (void)alarm(10);
-    *static_cast<volatile int*>(nullptr) = 1;
-  });
-  std::signal(SIGSEGV, SIG_DFL);
-  EXPECT_TRUE(WIFSIGNALED(status));
-  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
-  EXPECT_EQ(alive(read(path("flight.1.crash.vtrace"))).size(), 3u);
-}
-
-TEST_F(FlightTest, AnotherSignalMayBeChosenLater) {
-  const int status = status_of_work([&] {
-    DumpSignals::install(SIGUSR1);
-    (void)raise(SIGUSR1);
-    (void)Recorder::stop();
-    _exit(7);
-  });
-  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
-  EXPECT_EQ(files(), std::vector<std::string>{"flight.1.signal.vtrace"});
 }
 
 }  // namespace

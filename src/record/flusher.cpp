@@ -3,6 +3,7 @@
 #include "base/result.hpp"
 #include "base/threads.hpp"
 #include "record/process.hpp"
+#include "record/signal_guard.hpp"
 #include "record/threads.hpp"
 
 #include <fmt/format.h>
@@ -120,11 +121,13 @@ Result<> Flusher::make_file() {
 }
 
 std::string Flusher::path() {
+  const SignalGuard no_signals;
   const std::lock_guard guard(lock_);
   return path_;
 }
 
 void Flusher::add(Fact fact) {
+  const SignalGuard no_signals;
   const std::lock_guard guard(lock_);
   new_facts_.push_back(std::move(fact));
 }
@@ -190,7 +193,7 @@ void Flusher::write_last() {
 
 // Those that were put before the request, whichever thread put them.
 void Flusher::collect_until_now() {
-  const uint64_t end = traffic().numbers.counted();
+  const uint64_t end = Traffic::numbers.counted();
   const auto deadline = Clock::now() + kMaxWaitForLast;
   while (next_ < end && Clock::now() < deadline && !failure_) {
     const bool has_moved = collect();
@@ -236,6 +239,7 @@ void Flusher::dump_if_requested() {
 }
 
 std::optional<Result<std::string>> Flusher::dump_since(uint64_t ticket) {
+  const SignalGuard no_signals;
   const std::lock_guard guard(lock_);
   return last_ticket_ >= ticket ? last_dump_ : std::nullopt;
 }

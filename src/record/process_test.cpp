@@ -324,6 +324,7 @@ TEST_F(ProcessTest, ARecordingKeepsItsNameWhenItBeginsAnew) {
   for (uint64_t i = 1; i < 600'000; ++i) {
     alloc((i * 2654435761u % 100'000) << 20, i % 100'000);
     free((i * 2654435761u % 100'000) << 20);
+    if ((2 * i) % kHalfOfARing == 0) wait_for_flusher();
   }
   is_over = true;
   thief.join();

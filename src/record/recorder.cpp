@@ -5,6 +5,7 @@
 #include "record/file/file_sink.hpp"
 #include "record/flusher.hpp"
 #include "record/process.hpp"
+#include "record/signal_guard.hpp"
 #include "record/stacks/native_stack.hpp"
 #include "record/stacks/python_stack.hpp"
 #include "record/threads.hpp"
@@ -115,7 +116,7 @@ RecorderCounts count() {
   const Flusher* const flusher = state().flusher.get();
   if (flusher == nullptr) {
     // A thread that is late from the recording before may have put a record without waking one.
-    const uint64_t put = traffic().numbers.counted() - state().first_number;
+    const uint64_t put = Traffic::numbers.counted() - state().first_number;
     return {.lost_records = traffic().given_up.counted() + put};
   }
   const RecordCounts records = flusher->counts();
@@ -126,7 +127,7 @@ RecorderCounts count() {
 constinit thread_local uint64_t ticket_of_oom = 0;
 
 // Where every thread that changes the process's tables stands still.
-std::array<std::mutex*, 3> locks_of_tables() {
+std::array<TableLock*, 3> locks_of_tables() {
   return {&Rings::lock(), &stores().texts.lock(), &stores().stacks.lock()};
 }
 
@@ -142,10 +143,10 @@ struct ForkHandlers {
     const auto deadline = std::chrono::steady_clock::now() + kMaxWaitToFork;
     while (!(has_lock = state().lock.try_lock()) && std::chrono::steady_clock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::microseconds(100));
-    for (std::mutex* lock : locks_of_tables()) lock->lock();
+    for (TableLock* lock : locks_of_tables()) lock->lock();
   }
   static void release_tables() {
-    for (std::mutex* lock : locks_of_tables()) lock->unlock();
+    for (TableLock* lock : locks_of_tables()) lock->unlock();
   }
   static void in_parent() {
     release_tables();
@@ -168,6 +169,7 @@ namespace {
 // The flusher is the parent's, and so is what is in the rings. Its object is not destroyed: a
 // thread was in it.
 void Recorder::begin_child(bool is_whole) {
+  SignalGuard::forget();
   FileSink::close_all_in_child();
   traffic().begin_child();
   dumps().drop_all();
@@ -185,10 +187,10 @@ void Recorder::begin_child(bool is_whole) {
   state().counts = {};
   state().path.clear();
   for_records.phase = Phase::kAsleep;
-  state().first_number = traffic().numbers.counted();
+  state().first_number = Traffic::numbers.counted();
   if (goes_on) return traffic().given_up.open_at_zero();
   has_recording.store(false, std::memory_order_relaxed);
-  (void)traffic().numbers.close();
+  (void)Traffic::numbers.close();
   (void)traffic().given_up.close();
 }
 
@@ -216,7 +218,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   traffic().reset_timeout();
   traffic().given_up.open_at_zero();
   for_records.phase = options.is_lazy ? Phase::kAsleep : Phase::kRunning;
-  state().first_number = traffic().numbers.open();
+  state().first_number = Traffic::numbers.open();
   state().is_started = true;
   for_records.is_flight = options.flight.has_value();
   has_recording.store(true, std::memory_order_release);
@@ -230,7 +232,7 @@ Result<> Recorder::stop() {
   has_recording.store(false);
   for_records.is_flight = false;
   (void)traffic().given_up.close();
-  const uint64_t end = traffic().numbers.close();
+  const uint64_t end = Traffic::numbers.close();
   Result<> done;
   if (state().failure) done = tl::unexpected(*std::exchange(state().failure, std::nullopt));
   if (state().flusher != nullptr) done = state().flusher->stop(end);
@@ -294,7 +296,7 @@ bool Recorder::put(Record& record) {
   if (place == nullptr) return traffic().given_up.add().has_value();
   record.time_ns = time_ns();
   // From here on nothing can fail: each number is in one ring.
-  const auto number = traffic().numbers.add();
+  const auto number = Traffic::numbers.add();
   if (!number) return false;  // the recording has ended meanwhile
   record.sequence = *number;
   *place = record;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "record/record.hpp"
+#include "record/signal_guard.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -26,13 +27,13 @@ class TextStore {
   // Its place, which never changes.
   [[nodiscard]] const std::string* stable(TextId id);
   // For a fork.
-  [[nodiscard]] std::mutex& lock() { return lock_; }
+  [[nodiscard]] TableLock& lock() { return lock_; }
   void set_max_bytes(size_t max_bytes) { max_bytes_ = max_bytes; }
 
  private:
   std::atomic<size_t> max_bytes_{SIZE_MAX};
   size_t bytes_ = 0;
-  std::mutex lock_;
+  TableLock lock_;
   std::deque<std::string> texts_;  // never move: views into them are keys
   std::unordered_map<std::string_view, TextId> ids_;
 };
@@ -53,7 +54,7 @@ class StackStore {
   [[nodiscard]] StackId intern(std::span<const FrameNumber> frames);
   [[nodiscard]] std::vector<FrameNumber> frames(StackId id);
   // For a fork.
-  [[nodiscard]] std::mutex& lock() { return lock_; }
+  [[nodiscard]] TableLock& lock() { return lock_; }
   void set_limits(size_t max_stacks, size_t max_frames) {
     max_stacks_ = max_stacks;
     max_frames_ = max_frames;
@@ -69,7 +70,7 @@ class StackStore {
 
   std::atomic<size_t> max_stacks_{SIZE_MAX};
   std::atomic<size_t> max_frames_{SIZE_MAX};
-  std::mutex lock_;
+  TableLock lock_;
   std::vector<FrameNumber> frames_;
   std::vector<Place> stacks_;
   std::vector<uint64_t> hashes_;

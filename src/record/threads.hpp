@@ -5,6 +5,7 @@
 
 #include "base/thread_end.hpp"
 #include "record/record.hpp"
+#include "record/signal_guard.hpp"
 
 #include <array>
 #include <atomic>
@@ -49,7 +50,7 @@ class Rings {
     for (const auto& entry : all().entries) visit(*entry->ring);
   }
   // No for_each() is running, nor does one begin.
-  static std::mutex& lock() { return all().lock; }
+  static TableLock& lock() { return all().lock; }
   // In the child of a fork, where only the calling thread exists. The lock is held.
   static void forget_other_threads();
 
@@ -59,11 +60,12 @@ class Rings {
     std::atomic<bool> is_owned{true};
   };
   struct All {
-    std::mutex lock;
+    TableLock lock;
     std::vector<std::unique_ptr<Entry>> entries;
   };
   // A thread's state; has no destructor (base/thread_end.hpp).
   struct Own {
+    Ring* ring = nullptr;  // the entry's
     Entry* entry = nullptr;
     bool is_writing = false;
     ThreadEndHook hook;
@@ -100,7 +102,8 @@ class ScopeStack {
 // a late thread may use it after its recording has ended.
 
 // Counts while it is open. Who counts and who closes agree on what was counted before the end.
-class Counter {
+// Alone in its line of the cache, which other threads would take from those that count.
+class alignas(64) Counter {
  public:
   // Returns the number before the increment; nothing once it is closed.
   std::optional<uint64_t> add() {
@@ -132,10 +135,11 @@ class Traffic {
  public:
   static constexpr std::chrono::nanoseconds kMaxWait = std::chrono::milliseconds(200);
 
-  // The order of all records of the process; open while something is recorded.
-  Counter numbers;
+  // The order of all records of the process; open while something is recorded. Not a member of the
+  // object, since each record needs it.
+  inline static constinit Counter numbers;
   // Records of the recording that got no number, since there was no place for them.
-  alignas(64) Counter given_up;
+  Counter given_up;
 
   // Returns a place in a full ring once the flusher has freed one; nullptr: the thread has waited
   // long enough. If the disk (or the flusher, for another reason) makes no progress, all threads
@@ -167,7 +171,10 @@ class Traffic {
   void note_cycle(std::chrono::nanoseconds duration);
   void reset_timeout() { timeout_ns_.store(kMaxWait.count(), std::memory_order_relaxed); }
 
-  void flush_soon() { wake_.notify_one(); }
+  void flush_soon() {
+    const SignalGuard guard;  // of the condition variable's own lock
+    wake_.notify_one();
+  }
   // The flusher sleeps at most this long, unless has_reason() is true.
   template <typename HasReason>
   void sleep(std::chrono::milliseconds time, const HasReason& has_reason) {

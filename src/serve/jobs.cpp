@@ -23,24 +23,32 @@ Result<uint64_t> Jobs::start(std::string_view kind, Json request, Work work) {
   }
   const std::lock_guard guard(threads_mutex_);
   threads_.remove_if([](DetachableThread& each) { return each.join_for({}); });
-  threads_.emplace_back([state = state_, number, work = std::move(work), now = now_unix_ns_] {
-    Result<Json> result = [&]() -> Result<Json> {
-      try {  // no memory, or JSON's
-        return work();
-      } catch (const std::exception& exception) {
-        return fail(Code::kIo, "{}", exception.what());
-      }
-    }();
-    const std::lock_guard locked(state->mutex);
-    --state->running;
-    const auto job = std::ranges::find(state->jobs, number, &Job::number);
-    if (job == state->jobs.end()) return;
-    job->ended_unix_ns = now();
-    if (result)
-      job->result = *std::move(result);
-    else
-      job->error = result.error().message;
-  });
+  auto thread = DetachableThread::start_in_background(
+      [state = state_, number, work = std::move(work), now = now_unix_ns_] {
+        Result<Json> result = [&]() -> Result<Json> {
+          try {  // no memory, or JSON's
+            return work();
+          } catch (const std::exception& exception) {
+            return fail(Code::kIo, "{}", exception.what());
+          }
+        }();
+        const std::lock_guard locked(state->mutex);
+        --state->running;
+        const auto job = std::ranges::find(state->jobs, number, &Job::number);
+        if (job == state->jobs.end()) return;
+        job->ended_unix_ns = now();
+        if (result)
+          job->result = *std::move(result);
+        else
+          job->error = result.error().message;
+      });
+  if (!thread) {
+    const std::lock_guard locked(state_->mutex);
+    --state_->running;
+    state_->jobs.remove_if([number](const Job& job) { return job.number == number; });
+    return tl::unexpected(thread.error());
+  }
+  threads_.push_back(*std::move(thread));
   return number;
 }
 

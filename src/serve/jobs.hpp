@@ -29,7 +29,7 @@ class Jobs {
 
   explicit Jobs(std::function<int64_t()> now_unix_ns) : now_unix_ns_(std::move(now_unix_ns)) {}
 
-  // Returns the job's number. kIo: too many are running.
+  // Returns the job's number. kIo: too many are running, or the system refuses to start a thread.
   [[nodiscard]] Result<uint64_t> start(std::string_view kind, Json request, Work work);
   // vram.jobs/1: the newest first.
   [[nodiscard]] std::string json() const;

@@ -1,9 +1,15 @@
 #include "serve/jobs.hpp"
 
+#include "base/testing/waiting.hpp"
+
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <new>
+#include <string>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace vram::serve {
 namespace {
@@ -48,6 +54,29 @@ TEST(Jobs, RunAtMostAFewAtOnce) {
     ASSERT_TRUE(jobs.end(std::chrono::minutes(1)));
   }
   EXPECT_EQ(jobs_of(jobs).size(), Jobs::kKept);
+}
+
+// A limit of processes, which holds for other users than root.
+TEST(Jobs, AThreadThatCannotStartIsAnErrorAndNoRunningJob) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Jobs jobs([] { return int64_t{7}; });
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) _exit(3);
+    rlimit before{};
+    (void)getrlimit(RLIMIT_NPROC, &before);
+    const rlimit none{0, before.rlim_max};
+    for (size_t i = 0; i <= Jobs::kMaxRunning; ++i) {
+      (void)setrlimit(RLIMIT_NPROC, &none);
+      const auto started = jobs.start("trim", {}, [] { return Json(); });
+      (void)setrlimit(RLIMIT_NPROC, &before);
+      if (started || started.error().message.find("thread") == std::string::npos) _exit(1);
+    }
+    const bool is_empty = jobs_of(jobs).empty();
+    const bool starts = jobs.start("trim", {}, [] { return Json(); }).has_value();
+    _exit(is_empty && starts && jobs.end(std::chrono::minutes(1)) ? 0 : 2);
+  }
+  EXPECT_EQ(status_of_child(child), 0);
 }
 
 }  // namespace

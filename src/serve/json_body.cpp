@@ -20,10 +20,17 @@ tl::unexpected<Error> wrong_member(std::string_view name, std::string_view expec
               printable(found.dump(-1, ' ', true).substr(0, 100)));
 }
 
-// Of untrusted text: deep nesting would exhaust the stack.
+// Of untrusted text: deep nesting would exhaust the stack. Brackets in texts nest nothing.
 bool is_shallow(std::string_view body) {
   int depth = 0;
-  for (const char each : body) {
+  bool is_in_text = false;
+  for (size_t i = 0; i < body.size(); ++i) {
+    const char each = body[i];
+    if (each == '"') is_in_text = !is_in_text;
+    if (is_in_text) {
+      if (each == '\\') ++i;  // what it escapes
+      continue;
+    }
     if (each == '{' || each == '[') ++depth;
     if (each == '}' || each == ']') --depth;
     if (depth > kMaxBodyDepth) return false;

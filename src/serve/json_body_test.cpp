@@ -36,6 +36,19 @@ TEST(JsonBody, RefusesWhatIsNoObjectOfTheseMembers) {
   EXPECT_NE(unknown.error().message.find("b\\x1b"), std::string::npos) << unknown.error().message;
 }
 
+// Whatever brackets a text contains.
+TEST(JsonBody, RefusesDeepNesting) {
+  const std::string deep = std::string(20'000, '[') + std::string(20'000, ']');
+  for (const std::string text : {"", "]]]]", "\\\"]]]]", "[\\\\"}) {
+    const std::string closing(text.size() <= 2 ? 0 : 20'000, ']');
+    const std::string body = R"({"comment": ")" + text + closing + R"(", "alert": )" + deep + "}";
+    const auto parsed = JsonBody::parse(body, {"comment", "alert"});
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error().code, Code::kBadInput);
+  }
+  EXPECT_TRUE(JsonBody::parse(R"({"comment": "[[[[[[[[ {{{{{{{{ \" [[[["})", {"comment"}));
+}
+
 TEST(JsonBody, RefusesOtherTypes) {
   const auto body =
       JsonBody::parse(R"({"a": {"b": "\u001b"}, "n": -1, "x": 1.5, "l": [-1], "m": [4294967296]})",

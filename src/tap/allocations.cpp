@@ -1,5 +1,5 @@
-// A table with open addressing and linear probing, at most half full. No C++ run-time library is
-// there for a better one.
+// Tables with open addressing and linear probing, at most half full. No C++ run-time library is
+// there for better ones.
 #include "tap/allocations.hpp"
 
 #include "tap/cuda.hpp"
@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <pthread.h>
-#include <utility>
 
 namespace vram::tap {
 namespace {
@@ -16,100 +15,174 @@ constexpr size_t kFirstEntries = 256;
 // Mappings begin at multiples of it on every GPU.
 constexpr size_t kMinMappingBytes = size_t{64} << 10;
 
+// A handle, and one of the mappings of its memory, from which the others are found.
+struct Mapped {
+  Handle handle = 0;
+  DevicePointer address = 0;
+};
+
+// 0: a free entry.
+uint64_t key_of(const Allocation& entry) { return entry.address; }
+uint64_t key_of(const Mapped& entry) { return entry.handle; }
+
+template <typename Entry>
+class Table {
+ public:
+  // nullptr: not there.
+  Entry* find(uint64_t key) {
+    if (capacity_ == 0 || key == 0) return nullptr;
+    Entry& entry = entries_[place_of(key)];
+    return key_of(entry) != 0 ? &entry : nullptr;
+  }
+  // Makes room for one more; false: there is no memory.
+  bool reserve() { return (count_ + 1) * 2 <= capacity_ || grow(); }
+  // In place of the one with its key. There is room.
+  Entry* put(const Entry& entry) {
+    Entry& to = entries_[place_of(key_of(entry))];
+    if (key_of(to) == 0) ++count_;
+    to = entry;
+    return &to;
+  }
+  // Entries behind that are not at home move up, so that no search ends too early.
+  void erase(Entry* entry) {
+    --count_;
+    auto hole = static_cast<size_t>(entry - entries_);
+    for (size_t next = (hole + 1) & (capacity_ - 1); key_of(entries_[next]) != 0;
+         next = (next + 1) & (capacity_ - 1)) {
+      const size_t from_home = (next - home_of(key_of(entries_[next]))) & (capacity_ - 1);
+      const size_t from_hole = (next - hole) & (capacity_ - 1);
+      if (from_home < from_hole) continue;
+      entries_[hole] = entries_[next];
+      hole = next;
+    }
+    entries_[hole] = {};
+  }
+  [[nodiscard]] bool is_empty() const { return count_ == 0; }
+
+ private:
+  [[nodiscard]] size_t home_of(uint64_t key) const {
+    return (key ^ key >> 9) * 0x9e3779b97f4a7c15u >> 20 & (capacity_ - 1);
+  }
+  // Where the key is, or would be.
+  [[nodiscard]] size_t place_of(uint64_t key) const {
+    size_t place = home_of(key);
+    while (key_of(entries_[place]) != 0 && key_of(entries_[place]) != key)
+      place = (place + 1) & (capacity_ - 1);
+    return place;
+  }
+  bool grow() {
+    Entry* const old = entries_;
+    const size_t old_capacity = capacity_;
+    const size_t wanted = capacity_ == 0 ? kFirstEntries : capacity_ * 2;
+    auto* const made = static_cast<Entry*>(std::calloc(wanted, sizeof(Entry)));
+    if (made == nullptr) return false;
+    entries_ = made;
+    capacity_ = wanted;
+    for (size_t i = 0; i < old_capacity; ++i) {
+      if (key_of(old[i]) != 0) entries_[place_of(key_of(old[i]))] = old[i];
+    }
+    std::free(old);
+    return true;
+  }
+
+  Entry* entries_ = nullptr;
+  size_t capacity_ = 0;  // a power of two
+  size_t count_ = 0;
+};
+
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_once_t watches_forks = PTHREAD_ONCE_INIT;
-Allocation* entries = nullptr;  // address 0: free
-size_t capacity = 0;            // a power of two
-size_t count = 0;
+constinit Table<Allocation> blocks;
+constinit Table<Mapped> handles;
 
 void take_lock() { (void)pthread_mutex_lock(&lock); }
 void give_lock() { (void)pthread_mutex_unlock(&lock); }
-// A child finds the table whole.
+// A child finds the tables whole.
 void watch_forks() { (void)pthread_atfork(take_lock, give_lock, give_lock); }
 
 class Locked {
  public:
-  Locked() { take_lock(); }
+  Locked() {
+    (void)pthread_once(&watches_forks, watch_forks);
+    take_lock();
+  }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
   ~Locked() { give_lock(); }
 };
 
-size_t home_of(DevicePointer address) {
-  return (address >> 9) * 0x9e3779b97f4a7c15u >> 20 & (capacity - 1);
-}
-
-// Where the address is, or would be.
-size_t place_of(DevicePointer address) {
-  size_t place = home_of(address);
-  while (entries[place].address != 0 && entries[place].address != address)
-    place = (place + 1) & (capacity - 1);
-  return place;
-}
-
-bool grow() {
-  Allocation* const old = entries;
-  const size_t old_capacity = capacity;
-  const size_t wanted = capacity == 0 ? kFirstEntries : capacity * 2;
-  auto* const made = static_cast<Allocation*>(std::calloc(wanted, sizeof(Allocation)));
-  if (made == nullptr) return false;
-  entries = made;
-  capacity = wanted;
-  for (size_t i = 0; i < old_capacity; ++i) {
-    if (old[i].address != 0) entries[place_of(old[i].address)] = old[i];
+// Adds a mapping to the ring of those of its memory: the first one is counted.
+void join_ring(Allocation& block) {
+  block.next = block.address;
+  if (block.handle == 0) return;
+  if (const Mapped* const first = handles.find(block.handle); first != nullptr) {
+    Allocation& other = *blocks.find(first->address);
+    block.next = other.next;
+    other.next = block.address;
+    block.is_counted = false;
+  } else if (handles.reserve()) {
+    handles.put({block.handle, block.address});
   }
-  std::free(old);
-  return true;
 }
 
-// Those behind that are not at home move up, so that no search ends too early.
-void erase(size_t place) {
-  --count;
-  size_t hole = place;
-  for (size_t next = (hole + 1) & (capacity - 1); entries[next].address != 0;
-       next = (next + 1) & (capacity - 1)) {
-    const size_t from_home = (next - home_of(entries[next].address)) & (capacity - 1);
-    const size_t from_hole = (next - hole) & (capacity - 1);
-    if (from_home < from_hole) continue;
-    entries[hole] = entries[next];
-    hole = next;
+// Returns what is counted in its place; none: an allocation without an address.
+Allocation leave_ring(const Allocation& gone) {
+  const bool is_last = gone.next == gone.address;
+  Mapped* const first = handles.find(gone.handle);
+  if (first != nullptr && first->address == gone.address) {
+    first->address = gone.next;
+    if (is_last) handles.erase(first);
   }
-  entries[hole] = {};
+  if (is_last) return {};
+  Allocation* before = blocks.find(gone.next);
+  while (before->next != gone.address) before = blocks.find(before->next);
+  before->next = gone.next;
+  if (!gone.is_counted) return {};
+  before->is_counted = true;
+  return *before;
 }
 
-bool take_locked(DevicePointer address, Allocation* taken) {
-  if (capacity == 0 || address == 0) return false;
-  const size_t place = place_of(address);
-  if (entries[place].address == 0) return false;
-  *taken = entries[place];
-  erase(place);
+bool take_locked(DevicePointer address, Gone* taken) {
+  Allocation* const found = blocks.find(address);
+  if (found == nullptr) return false;
+  *taken = {*found, leave_ring(*found)};
+  blocks.erase(found);
   return true;
 }
 
 }  // namespace
 
 Added add_allocation(const Allocation& allocation) {
-  (void)pthread_once(&watches_forks, watch_forks);
   const Locked locked;
-  if (allocation.address == 0) return {};
-  if ((count + 1) * 2 > capacity && !grow()) return {};
-  Allocation& entry = entries[place_of(allocation.address)];
-  if (entry.address == 0) ++count;
-  return {true, std::exchange(entry, allocation)};
+  Added added;
+  if (allocation.address == 0) return added;
+  (void)take_locked(allocation.address, &added.before);
+  if (!blocks.reserve()) return added;
+  Allocation* const block = blocks.put(allocation);
+  block->is_counted = true;
+  join_ring(*block);
+  added.is_added = true;
+  added.is_counted = block->is_counted;
+  return added;
 }
 
-bool take_allocation(DevicePointer address, Allocation* taken) {
+bool take_allocation(DevicePointer address, Gone* taken) {
   const Locked locked;
   return take_locked(address, taken);
 }
 
-bool take_allocation_in(DevicePointer begin, DevicePointer end, Allocation* taken) {
+bool take_allocation_in(DevicePointer begin, DevicePointer end, Gone* taken) {
   const Locked locked;
   for (DevicePointer at = begin; at < end; at += kMinMappingBytes) {
-    if (count == 0) return false;
+    if (blocks.is_empty()) return false;
     if (take_locked(at, taken)) return true;
   }
   return false;
+}
+
+void renew_handle(Handle handle) {
+  const Locked locked;
+  if (Mapped* const former = handles.find(handle); former != nullptr) handles.erase(former);
 }
 
 namespace {

@@ -93,30 +93,59 @@ void write_given(const Allocation& given, Stream stream, uint32_t stack) {
   write_event(Kind::kAlloc, given.device, given.address, given.bytes, stream, stack);
 }
 
+// A mapping's memory is taken from the device and allocated with its first mapping.
+void write_mapped(const Allocation& mapped) {
+  if (mapped.device == kHost) return;
+  write_event(Kind::kSegmentMap, mapped.device, mapped.address, mapped.bytes, nullptr,
+              mapped.stack);
+  write_event(Kind::kAlloc, mapped.device, mapped.address, mapped.bytes, nullptr, mapped.stack);
+}
+
+void write_unmapped(const Gone& gone) {
+  const Allocation& mapped = gone.allocation;
+  if (mapped.device != kHost && mapped.is_counted) {
+    write_event(Kind::kFree, mapped.device, mapped.address, mapped.bytes, nullptr, 0);
+    write_event(Kind::kSegmentUnmap, mapped.device, mapped.address, mapped.bytes, nullptr, 0);
+  }
+  if (gone.heir.address != 0) write_mapped(gone.heir);
+}
+
 void record_given(Device device, DevicePointer address, size_t bytes, Stream stream,
                   uint32_t stack) {
-  const Allocation given{address, bytes, device};
+  const Allocation given{.address = address, .bytes = bytes, .device = device, .stack = stack};
   (void)add_allocation(given);
   if (device != kHost) write_given(given, stream, stack);
 }
 
-void subtract(const Allocation& gone) {
-  add_to_owner(gone.owner, gone.device, -static_cast<int64_t>(gone.bytes));
+void add(const Allocation& counted) {
+  add_to_owner(counted.owner, counted.device, static_cast<int64_t>(counted.bytes));
+}
+
+void subtract(const Gone& gone) {
+  const Allocation& counted = gone.allocation;
+  if (counted.is_counted)
+    add_to_owner(counted.owner, counted.device, -static_cast<int64_t>(counted.bytes));
+  add(gone.heir);
 }
 
 void add_to_sums(const Allocation& allocation) {
   const Added added = add_allocation(allocation);
-  if (!added.is_added) return;
   subtract(added.before);
-  add_to_owner(allocation.owner, allocation.device, static_cast<int64_t>(allocation.bytes));
+  if (added.is_added && added.is_counted) add(allocation);
 }
 
 // Memory that an allocator does not report, or that it reports itself: summed by who called.
 template <typename GetDevice>
-void sum_up(const Watch& watch, GetDevice device_of, DevicePointer address, size_t bytes) {
+void sum_up(const Watch& watch, GetDevice device_of, DevicePointer address, size_t bytes,
+            Handle handle = 0) {
   if (!watch.is_summing()) return;
   const Device device = device_of();
-  if (device != kHost) add_to_sums({address, bytes, device, owner_of(watch.caller())});
+  if (device == kHost) return;
+  add_to_sums({.address = address,
+               .bytes = bytes,
+               .device = device,
+               .owner = owner_of(watch.caller()),
+               .handle = handle});
 }
 
 uint64_t now_ns() {
@@ -157,10 +186,11 @@ Result alloc_in(Stream stream, const Site& site, DevicePointer* address, size_t 
 template <auto* kNamed, typename... Rest>
 Result free(const Site& site, DevicePointer address, Stream stream, Rest... rest) {
   const Watch watch(site);
-  Allocation gone;
-  const bool is_known = watch.is_outermost() && take_allocation(address, &gone);
+  Gone taken;
+  const bool is_known = watch.is_outermost() && take_allocation(address, &taken);
+  const Allocation& gone = taken.allocation;
   const bool is_event = is_known && watch.is_on() && gone.device != kHost;
-  if (is_known) subtract(gone);
+  if (is_known) subtract(taken);
   if (is_event) {
     write_event(Kind::kFree, gone.device, address, 0, stream, 0);
     write_event(Kind::kSegmentFree, gone.device, address, 0, stream, 0);
@@ -170,6 +200,14 @@ Result free(const Site& site, DevicePointer address, Stream stream, Rest... rest
   // After another failure of the device, for example: the memory is still there.
   add_to_sums(gone);
   if (is_event) write_given(gone, stream, 0);
+  return result;
+}
+
+template <auto* kNamed, typename... Rest>
+Result make_handle(const Site& site, Handle* handle, Rest... rest) {
+  const Watch watch(site);
+  const Result result = call<kNamed>(watch.target(), site.name, handle, rest...);
+  if (result == kSuccess) renew_handle(*handle);
   return result;
 }
 
@@ -268,13 +306,16 @@ extern "C" {
   const Result result =
       call<&cuMemMap>(watch.target(), __func__, address, bytes, offset, handle, flags);
   if (result != kSuccess) return result;
-  sum_up(watch, [&] { return device_of_handle(handle, kHost); }, address, bytes);
+  sum_up(watch, [&] { return device_of_handle(handle, kHost); }, address, bytes, handle);
   if (!watch.is_on()) return result;
-  const Device device = device_of_handle(handle, current_device());
-  (void)add_allocation({address, bytes, device});
-  if (device == kHost) return result;
-  write_event(Kind::kSegmentMap, device, address, bytes, nullptr, stack);
-  write_event(Kind::kAlloc, device, address, bytes, nullptr, stack);
+  const Allocation mapped{.address = address,
+                          .bytes = bytes,
+                          .device = device_of_handle(handle, current_device()),
+                          .stack = stack,
+                          .handle = handle};
+  const Added added = add_allocation(mapped);
+  if (added.before.heir.address != 0) write_mapped(added.before.heir);
+  if (added.is_counted) write_mapped(mapped);
   return result;
 }
 
@@ -284,15 +325,24 @@ extern "C" {
   const Result result = call<&cuMemUnmap>(watch.target(), __func__, address, bytes);
   if (result != kSuccess) return result;
   const DevicePointer end = address + bytes;
-  Allocation gone;
+  Gone gone;
   for (DevicePointer at = address; watch.is_outermost() && take_allocation_in(at, end, &gone);
-       at = gone.address + gone.bytes) {
+       at = gone.allocation.address + gone.allocation.bytes) {
     subtract(gone);
-    if (!watch.is_on() || gone.device == kHost) continue;
-    write_event(Kind::kFree, gone.device, gone.address, gone.bytes, nullptr, 0);
-    write_event(Kind::kSegmentUnmap, gone.device, gone.address, gone.bytes, nullptr, 0);
+    if (watch.is_on()) write_unmapped(gone);
   }
   return result;
+}
+
+[[gnu::noinline]] Result cuMemCreate(Handle* handle, size_t bytes,
+                                     const MemoryProperties* properties, unsigned long long flags) {
+  return make_handle<&cuMemCreate>(VRAM_SITE, handle, bytes, properties, flags);
+}
+[[gnu::noinline]] Result cuMemImportFromShareableHandle(Handle* handle, void* shared, int type) {
+  return make_handle<&cuMemImportFromShareableHandle>(VRAM_SITE, handle, shared, type);
+}
+[[gnu::noinline]] Result cuMulticastCreate(Handle* handle, const void* properties) {
+  return make_handle<&cuMulticastCreate>(VRAM_SITE, handle, properties);
 }
 
 [[gnu::noinline]] Result cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t bytes) {
@@ -352,6 +402,9 @@ VRAM_HERE(cuMemFreeAsync);
 VRAM_HERE(cuMemFreeAsync_ptsz);
 VRAM_HERE(cuMemMap);
 VRAM_HERE(cuMemUnmap);
+VRAM_HERE(cuMemCreate);
+VRAM_HERE(cuMemImportFromShareableHandle);
+VRAM_HERE(cuMulticastCreate);
 VRAM_HERE(cuMemcpyHtoD_v2);
 VRAM_HERE(cuMemcpyHtoD_v2_ptds);
 VRAM_HERE(cuMemcpyHtoDAsync_v2);
@@ -429,6 +482,11 @@ constexpr std::array kCalls = {
                                                              "cuMemFreeAsync", 11020),
     call_of<&cuMemMap, &cuMemMap_here>("cuMemMap", "cuMemMap", 10020),
     call_of<&cuMemUnmap, &cuMemUnmap_here>("cuMemUnmap", "cuMemUnmap", 10020),
+    call_of<&cuMemCreate, &cuMemCreate_here>("cuMemCreate", "cuMemCreate", 10020),
+    call_of<&cuMemImportFromShareableHandle, &cuMemImportFromShareableHandle_here>(
+        "cuMemImportFromShareableHandle", "cuMemImportFromShareableHandle", 10020),
+    call_of<&cuMulticastCreate, &cuMulticastCreate_here>("cuMulticastCreate", "cuMulticastCreate",
+                                                         12010),
     call_of<&cuMemcpyHtoD_v2, &cuMemcpyHtoD_v2_here>("cuMemcpyHtoD_v2", "cuMemcpyHtoD", 3020),
     call_of<&cuMemcpyHtoD_v2_ptds, &cuMemcpyHtoD_v2_ptds_here>("cuMemcpyHtoD_v2_ptds",
                                                                "cuMemcpyHtoD", 7000),

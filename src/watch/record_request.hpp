@@ -29,7 +29,8 @@ struct RecordOrder {
                                                    uint64_t timeout_ns);
 
 // Writes a recording that request_recording() returned to a file, which appears when it is
-// complete, and returns its size in bytes. kBadInput: the existing file may not be replaced.
+// complete, and returns its size in bytes. kBadInput: the existing file may not be replaced. kIo:
+// the recording has holes, or the process still changes it; no file appears then.
 [[nodiscard]] Result<uint64_t> save_recording(const Descriptor& recording, const std::string& path,
                                               Replace replace = Replace::kOwn);
 

@@ -4,8 +4,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace vram::watch {
@@ -45,6 +48,56 @@ TEST_F(TakeAnswer, RefusesALinkAPipeAndOthersFiles) {
   }
   EXPECT_FALSE(take_answer(file("answer"), getuid() + 1));
   EXPECT_TRUE(std::filesystem::exists(secret));
+}
+
+TEST_F(TakeAnswer, IsSavedCompletely) {
+  const auto taken = take_answer(file("answer"), getuid());
+  ASSERT_TRUE(taken);
+  const auto saved = save_recording(*taken, folder_ + "/run.vtrace");
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(*saved, 8u);
+  EXPECT_EQ(read_whole(folder_ + "/run.vtrace", 100).value(), "recorded");
+}
+
+// For which the process of another user has stored nothing.
+TEST_F(TakeAnswer, IsNotSavedIfItHasHoles) {
+  const std::string path = file("answer");
+  std::filesystem::resize_file(path, uint64_t{1} << 40);
+  const auto taken = take_answer(path, getuid());
+  ASSERT_TRUE(taken);
+  const auto saved = save_recording(*taken, folder_ + "/run.vtrace");
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, Code::kIo);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 0)
+      << "nothing is left";
+}
+
+// The copy goes into a pipe, which takes the beginning alone until it is read.
+TEST_F(TakeAnswer, IsNotSavedIfTheProcessChangesIt) {
+  const std::string path = file("answer");
+  std::ofstream process(path, std::ios::app);
+  process << std::string(size_t{1} << 20, 'x') << std::flush;
+  const auto taken = take_answer(path, getuid());
+  ASSERT_TRUE(taken);
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread reader([&] {
+    std::ifstream copy(pipe);
+    process << "more" << std::flush;
+    copy.ignore(std::numeric_limits<std::streamsize>::max());
+  });
+  const auto saved = save_recording(*taken, pipe);
+  reader.join();
+  ASSERT_FALSE(saved);
+  EXPECT_NE(saved.error().message.find("changed"), std::string::npos) << saved.error().message;
+}
+
+TEST_F(TakeAnswer, IsNotSavedIfItIsNoFile) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const Descriptor reader(ends[0]);
+  const Descriptor writer(ends[1]);
+  EXPECT_FALSE(save_recording(reader, folder_ + "/run.vtrace"));
 }
 
 }  // namespace

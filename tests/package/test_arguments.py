@@ -47,7 +47,7 @@ def test_values(call: Callable[[], Any], said: str, monkeypatch: pytest.MonkeyPa
     [
         (lambda: vram.enable(1.5), "integer"),  # type: ignore[arg-type]
         (lambda: vram.Cleaner(min_bytes=None), "integer"),  # type: ignore[arg-type]
-        (lambda: vram.monitor("x", every="2"), "not supported between"),  # type: ignore[call-overload]
+        (lambda: vram.monitor("x", every="2"), "expected every to be an integer, got '2'"),  # type: ignore[call-overload]
         (lambda: vram.TensorBoard(3), "found int"),
         (lambda: vram.watch(torch.nn.Linear), "got a type"),  # type: ignore[arg-type]
         (lambda: vram.scope(3), "takes the name of a region"),  # type: ignore[arg-type]

@@ -107,3 +107,48 @@ def test_arguments_that_a_plan_replaces_are_refused() -> None:
             vram.checkpoint(Model(), plan=plan, **given)
     with pytest.raises(TypeError, match=r"CheckpointPlan .* got str"):
         vram.checkpoint(Model(), plan="plan")  # type: ignore[arg-type]
+
+
+class Careful(Model):
+    """Continues without a block that raises."""
+
+    def forward(self, x: Any) -> Any:
+        for block in self.blocks:
+            try:
+                x = block(x)
+            except RuntimeError:
+                continue
+        return x
+
+
+class RaisingBlock(Block):
+    raises = False
+
+    def forward(self, x: Any) -> Any:
+        x = super().forward(x)
+        if self.raises:
+            raise RuntimeError("this block fails")
+        return x
+
+
+def test_a_block_that_raises_while_the_model_continues_is_named_as_the_reason() -> None:
+    model: Any = Careful(RaisingBlock)
+    applied(model, (REGION(0, 3),))
+    model.blocks[2].raises = True
+    with pytest.raises(vram.VramError, match=r"ended by an exception \(RuntimeError\), and the model continued"):
+        model(sample()).sum().backward()
+
+
+def test_a_block_alone_may_raise_while_the_model_continues() -> None:
+    model: Any = Careful(RaisingBlock)
+    model.blocks[2].raises = True
+    torch.manual_seed(0)  # of dropout
+    model(sample()).sum().backward()
+    expected = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    applied(model, tuple(REGION(i, i) for i in range(4)))
+    torch.manual_seed(0)
+    model(sample()).sum().backward()
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert (parameter.grad is None) == (gradient is None)
+        assert gradient is None or torch.equal(parameter.grad, gradient)

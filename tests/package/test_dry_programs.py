@@ -179,6 +179,30 @@ def test_nothing_is_saved(tmp_path: Path) -> None:
     assert torch.save is save
 
 
+def saved_in_memory() -> Any:
+    file = io.BytesIO()
+    torch.save(nn.Linear(4, 4).cuda().state_dict(), file)
+    file.seek(0)
+    return file
+
+
+def saved_on_disk(folder: Path) -> Path:
+    torch.save(nn.Linear(4, 4).cuda().state_dict(), folder / "model.pt")
+    return folder / "model.pt"
+
+
+@pytest.mark.filterwarnings("ignore:a dry run saves nothing")
+def test_what_was_not_saved_cannot_be_loaded(tmp_path: Path) -> None:
+    load = torch.load
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        with pytest.raises(FileNotFoundError):
+            torch.load(tmp_path / "model.pt")
+        for saved in (saved_in_memory(), saved_on_disk(tmp_path)):
+            with pytest.raises(DryRunError, match=r"test_dry_programs\.py:\d+: torch.load\(\) .* copy\.deepcopy\(\)"):
+                torch.load(saved)
+    assert torch.load is load
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_products_of_groups(dtype: torch.dtype, tmp_path: Path) -> None:
     """Results, and for bfloat16 what probes measured on an H200: 60 bytes for each group, and 67,584 in addition."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vram._arguments import require_at_least
+from vram._arguments import require_integers
 from vram._sizes import parse_size
 from vram._texts import columns_of, tr
 from vram.clean import AlivePath, Cleaned, Cleaning, Grade, WhyAlive
@@ -83,7 +83,7 @@ def test_the_errors_of_arguments_are_chinese(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ValueError, match="大小必须大于 0 字节"):
         parse_size("0B")
     with pytest.raises(ValueError, match="steps 至少应为 1，得到 0"):
-        require_at_least(1, steps=0)
+        require_integers(1, steps=0)
 
 
 def test_the_table_of_changes_is_aligned_in_chinese(monkeypatch: pytest.MonkeyPatch) -> None:

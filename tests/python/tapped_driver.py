@@ -36,12 +36,20 @@ def allocate(name: str, size: int, *others: object) -> c_uint64:
     return address
 
 
-def map_memory(address: int, device: int | None) -> None:
+def make_handle(device: int | None) -> c_uint64:
     """2 MiB of a device, or of the host."""
     handle = c_uint64()
     properties = Properties(1, 0, 1 if device is not None else 3, device or 0)
     assert driver.cuMemCreate(byref(handle), c_size_t(2 * MIB), byref(properties), c_uint64(0)) == 0
+    return handle
+
+
+def map_handle(address: int, handle: c_uint64) -> None:
     assert driver.cuMemMap(c_uint64(address), c_size_t(2 * MIB), c_size_t(0), handle, c_uint64(0)) == 0
+
+
+def map_memory(address: int, device: int | None) -> None:
+    map_handle(address, make_handle(device))
 
 
 def unmap_memory(address: int, size: int) -> None:
@@ -95,6 +103,28 @@ def one_unmap_of_several_mappings() -> None:
     for number, device in enumerate((0, 1, None, 0)):
         map_memory((1 << 40) + number * 2 * MIB, device)
     unmap_memory(1 << 40, 8 * MIB)
+
+
+def a_handle_at_several_addresses() -> None:
+    use(0)
+    first, second = 1 << 40, 2 << 40
+    handle = make_handle(1)
+    for address in (first, second, second + 2 * MIB):
+        map_handle(address, handle)
+    unmap_memory(second + 2 * MIB, 2 * MIB)
+    unmap_memory(first, 2 * MIB)
+    unmap_memory(second, 2 * MIB)
+
+
+def a_handle_whose_number_is_used_again() -> None:
+    use(0)
+    handle = make_handle(0)
+    for number in range(2):
+        map_handle((1 << 40) + number * 2 * MIB, handle)
+    driver.reuse_handle(handle)
+    map_handle(2 << 40, make_handle(0))
+    unmap_memory(1 << 40, 4 * MIB)
+    unmap_memory(2 << 40, 2 * MIB)
 
 
 def many_blocks() -> None:

@@ -94,6 +94,20 @@ def test_one_unmap_takes_back_all_mappings_of_its_range(tmp_path: Path, driver: 
     assert events == [*mapping(0), *mapping(0), *unmapping(0), *unmapping(0), *mapping(1), *unmapping(1)]
 
 
+def test_memory_that_is_mapped_at_several_addresses_is_counted_once(tmp_path: Path, driver: Path) -> None:
+    run(tmp_path, driver, sys.executable, PROGRAM, "a_handle_at_several_addresses")
+    events = [(event["action"], int(event["address"], 0) >> 40) for event in events_of(tmp_path / "run.vtrace")]
+    mapped, unmapped = ("segment_map", "alloc"), ("free_completed", "segment_unmap")
+    # At the second address from the moment on that the first one ends.
+    expected = [(action, 1) for action in (*mapped, *unmapped)] + [(action, 2) for action in (*mapped, *unmapped)]
+    assert events == expected
+
+
+def test_a_new_handle_with_the_number_of_a_former_one_is_other_memory(tmp_path: Path, driver: Path) -> None:
+    events = recorded(tmp_path, driver, "a_handle_whose_number_is_used_again")
+    assert events == [*mapping(0), *mapping(0), *unmapping(0), *mapping(0), *unmapping(0), *unmapping(0)]
+
+
 def test_memory_whose_release_fails_is_still_there(tmp_path: Path, driver: Path) -> None:
     events = recorded(tmp_path, driver, "releases_that_fail")
     assert events == [*block(0, 1), *mapping(0), *free(0, 1), *block(0, 1), *free(0, 1)]

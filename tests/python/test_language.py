@@ -68,6 +68,19 @@ def test_the_views_are_chinese_and_fit(words: list[object], columns: str) -> Non
     assert columns_of(widest) <= max(int(columns), 80), widest
 
 
+@pytest.mark.parametrize(
+    ("recording", "expected"),
+    [
+        (LEAK, "PyTorch 快照（pickle 协议 4, xz）"),
+        (ROOT / "tests/data/foreign/rmm.csv", "RMM 日志"),
+        (ROOT / "tests/data/vtrace/sample.v1.vtrace", "vtrace 1，来自 PyTorch 快照（pickle 协议 4, xz）"),
+    ],
+    ids=["snapshot", "log", "converted"],
+)
+def test_the_format_of_a_recording_is_chinese(recording: pathlib.Path, expected: str) -> None:
+    assert expected in shown("report", recording, COLUMNS="120")
+
+
 def test_the_columns_of_a_table_are_aligned() -> None:
     lines = shown("report", LEAK).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("占用者"))

@@ -144,6 +144,8 @@ Result cuMemFreeAsync(uint64_t address, void*) { return release(address); }
 Result cuMemcpyHtoDAsync_v2(uint64_t, const void*, size_t, void*) { return 0; }
 Result cuMemcpyDtoH_v2(void*, uint64_t, size_t) { return 0; }
 
+// The driver gives numbers of released handles again.
+void reuse_handle(uint64_t handle) { last_handle = handle - 1; }
 Result cuMemCreate(uint64_t* handle, size_t, const Properties* properties, uint64_t) {
   const std::lock_guard guard(lock);
   handles[*handle = ++last_handle] = *properties;

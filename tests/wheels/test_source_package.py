@@ -33,8 +33,11 @@ def test_it_holds_what_building_needs_and_no_more(unpacked: Path) -> None:
     assert {"CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "PKG-INFO", *recordings} <= found
     tops = {name.split("/")[0] for name in found}
     known = {"CMakeLists.txt", "COMMIT", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
-    assert tops - known <= {"cmake", "demo", "deploy", "include", "python", "src", "tools"}
+    assert tops - known <= {"cmake", "demo", "deploy", "include", "po", "python", "src", "tools", "web"}
     assert {name for name in found if name.startswith("deploy/")} == {"deploy/rules.toml"}  # built into the program
+    # The pages are built already, since building them requires node.
+    assert {name.rpartition("/")[0] for name in found if name.startswith("web/")} == {"web/dist"}
+    assert {name for name in found if name.startswith("po/")} == {"po/zh_CN.po"}
     assert [name for name in found if "_test." in name or "/testing/" in name or "/tests/" in name] == []
     assert [name for name in found if "__pycache__" in name or "/.git" in name or name.endswith((".o", ".so"))] == []
     # Every source that the repository compiles into the program and the libraries is there.

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from vram._arguments import require_at_least
+from vram._arguments import require_integers
 from vram._frameworks import Tensor, used_frameworks
 from vram._texts import tr, tr_later
 from vram.clean._autograd import autograd_edges, node_name
@@ -88,7 +88,7 @@ def why_alive(what: Any, *, max_seconds: float = 2.0, max_paths: int = 5) -> Why
     >>> print(vram.why_alive(kept).paths[0].path.endswith("dict['key'] -> Kept"))
     True
     """
-    require_at_least(1, max_paths=max_paths)
+    require_integers(1, max_paths=max_paths)
     if not max_seconds > 0:
         raise ValueError(tr("expected max_seconds to be more than 0, got {!r}").format(max_seconds))
     search = _Search(what, time.monotonic() + max_seconds, max_paths)

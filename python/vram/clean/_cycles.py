@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from vram._arguments import require_one_of
+from vram._arguments import require_integers, require_one_of
 from vram._frameworks import Framework, Tensor, used_frameworks
 from vram._sizes import format_size
 from vram._texts import tr
@@ -74,6 +74,7 @@ def find_cycles(*, devices: str = "gpu", collect: bool = False, generation: int 
     []
     """
     require_one_of(("gpu", "all"), devices=devices)
+    require_integers(0, 2, generation=generation)
     frameworks = used_frameworks()
     with _lock:
         with _unreachable(generation) as found:

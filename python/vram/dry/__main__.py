@@ -18,7 +18,7 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
-from vram._arguments import require_at_least
+from vram._arguments import require_integers
 from vram._error import VramError
 from vram._texts import tr
 from vram.dry._dry_run import DryRun, dry_run
@@ -125,7 +125,7 @@ def main(arguments: list[str]) -> int:
     try:
         if not (options.is_module or os.path.exists(options.script)):
             raise ValueError(tr("no file {}").format(options.script))
-        require_at_least(1, steps=options.steps)
+        require_integers(1, steps=options.steps)
         run = dry_run(
             options.gpu,
             path=options.output,

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from vram._arguments import require_at_least, require_one_of
+from vram._arguments import require_integers, require_one_of
 from vram._error import VramError
 from vram._texts import tr
 from vram.dry import _adapters, _optimizers
@@ -61,7 +61,7 @@ class Changes:
             require_one_of((None, *_AUTOCAST), precision=self.precision)
         require_one_of((None, *_optimizers.CLASSES), optimizer=self.optimizer)
         require_one_of((None, True), checkpointing=self.checkpointing)
-        require_at_least(1, lora_rank=self.lora_rank)
+        require_integers(1, lora_rank=self.lora_rank)
 
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vram._arguments import require_at_least
+from vram._arguments import MAX_INT32, require_integers
 from vram._error import VramError
 from vram._sizes import format_size
 from vram._texts import columns_of, tr
@@ -40,7 +40,11 @@ class DryRun(TracedRun):
 
         With vram.predict(), each has a formula in the sizes of the program where one reproduces the bytes of further dry runs: two for
         each size, and one to check.
+
+        Raises:
+            ValueError: `most` is negative.
         """
+        require_integers(0, most=most)
         return self._explained[:most]
 
     # size: most of it is its documentation
@@ -91,6 +95,7 @@ class DryRun(TracedRun):
         )
         of_trace = _stated(zero=zero, world_size=world_size, gradients=gradients, weights=weights)
         asked = {**of_program, **of_trace, **sizes}
+        require_integers(1, **sizes)
         if not asked:
             raise ValueError(tr("expected a change, such as precision='bf16' or batch=16"))
         self._finished()
@@ -113,7 +118,11 @@ class DryRun(TracedRun):
 
         Args:
             world_size: The number of GPUs for ZeRO.
+
+        Raises:
+            ValueError: `world_size` is below 2.
         """
+        require_integers(2, MAX_INT32, world_size=world_size)
         self._finished()
         found, impossible = [], {}
         sizes = self._program.sizes if self._program else None
@@ -263,7 +272,7 @@ def dry_run(
 
     Raises:
         TypeError: `gpu` is no text, such as the function to run.
-        ValueError: `gpu` or `assume` is invalid.
+        ValueError: `gpu`, `assume` or `world_size` is invalid.
         VramError: A recording or another dry run is running; or PyTorch is missing or too old. Within the block, DryRunError: the
             program reads values that a dry run does not have.
 
@@ -272,6 +281,7 @@ def dry_run(
     >>> run.trace_path.suffix
     '.vtrace'
     """
+    require_integers(1, MAX_INT32, world_size=world_size)
     settings = Settings(
         find_gpu(gpu), allocator or _default_allocator(), dict(assume or {}), world_size, torch_version, raise_oom
     )
@@ -318,8 +328,8 @@ def predict(
     Traceback (most recent call last):
     ValueError: 'Voodoo 3' is neither a known GPU (...
     """
-    require_at_least(1, steps=steps)
-    require_at_least(1, **sizes)
+    require_integers(1, steps=steps)
+    require_integers(1, **sizes)
     run = dry_run(
         gpu, path=path, assume=assume, allocator=allocator, world_size=world_size, torch_version=torch_version
     )

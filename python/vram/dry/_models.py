@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
-from vram._arguments import require_at_least, require_one_of
+from vram._arguments import MAX_INT32, require_integers, require_one_of
 from vram._error import VramError
 from vram._texts import tr
 from vram.dry._edited import Resize
@@ -51,7 +51,7 @@ class Model:
         require_one_of((None, 1, 2, 3), zero=self.zero)
         require_one_of((None, "bf16"), gradients=self.gradients)
         require_one_of((None, "int8", "fp8", "nf4"), weights=self.weights)
-        require_at_least(2, world_size=self.world_size)
+        require_integers(2, MAX_INT32, world_size=self.world_size)
         if (self.zero is None) != (self.world_size is None):
             raise ValueError(tr("expected zero and world_size together, such as zero=3, world_size=8"))
 

@@ -86,6 +86,30 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
     }.items():
         patches.put(FakeTensor, name, method)
     patches.put(torch.utils.dlpack, "to_dlpack", lambda tensor: tensor.__dlpack__())
-    patches.put(
-        torch, "save", lambda *_arguments, **_named: warn(tr("a dry run saves nothing: torch.save() is left out"))
-    )
+    _leave_out_saving(patches)
+
+
+def _leave_out_saving(patches: Patches) -> None:
+    load = torch.load
+    has_saved = False
+
+    def save_nothing(*_arguments: Any, **_named: Any) -> None:
+        nonlocal has_saved
+        has_saved = True
+        warn(tr("a dry run saves nothing: torch.save() is left out"))
+
+    def load_what_is_there(*arguments: Any, **named: Any) -> Any:
+        try:
+            return load(*arguments, **named)
+        except (EOFError, FileNotFoundError) as error:
+            if not has_saved:
+                raise
+            raise DryRunError(
+                tr(
+                    "{}: torch.load() finds nothing, because a dry run saves nothing (torch.save() is left out); to copy "
+                    "a model or its state, use copy.deepcopy(), or leave saving and loading out of the dry run"
+                ).format(users_line())
+            ) from error
+
+    patches.put(torch, "save", save_nothing)
+    patches.put(torch, "load", load_what_is_there)

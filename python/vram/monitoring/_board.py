@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 
+from vram._arguments import require_integers
 from vram._error import VramError
 from vram._frameworks import COUNTERS, Figures, Framework, used_framework
 from vram._library import last_error, library, sized
@@ -68,7 +69,12 @@ class Board:
         self._give()
 
     def step(self, number: int, duration_ns: int | None) -> None:
-        """Publish the number of finished steps and the nanoseconds of the last one (None: unknown). Any thread."""
+        """Publish the number of finished steps and the nanoseconds of the last one (None: unknown). Any thread.
+
+        Raises:
+            ValueError: One of them is negative, or at least 2**63.
+        """
+        require_integers(0, number=number, duration_ns=duration_ns)
         self._step, self._step_ns = number, duration_ns
         now = time.perf_counter_ns()
         framework = used_framework()

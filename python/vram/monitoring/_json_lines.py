@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from vram._arguments import require_at_least
+from vram._arguments import require_integers
 from vram._sizes import parse_size
 from vram.monitoring._measurement import DeviceUse, Measurement
 
@@ -68,7 +68,7 @@ class JsonLines:
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | str | None = "100MiB", backups: int = 3) -> None:
-        require_at_least(0, backups=backups)
+        require_integers(0, backups=backups)
         self._path = Path(path)
         self._max_bytes = None if max_bytes is None else parse_size(max_bytes)
         self._backups = backups

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Callable, TypeVar, cast, overload
 
-from vram._arguments import require_at_least
+from vram._arguments import require_integers
 from vram._texts import tr
 from vram.monitoring import _sinks
 from vram.monitoring._region import Region
@@ -27,7 +27,7 @@ class Monitor:
     def __init__(
         self, name: str | None, synchronize: bool, every: int, reset_peaks: bool = True, driver: bool = True
     ) -> None:
-        require_at_least(1, every=every)
+        require_integers(1, every=every)
         self._name = name
         self._synchronize = synchronize
         self._every = every

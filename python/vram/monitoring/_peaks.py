@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
+from vram._arguments import MAX_INT32, require_integers
 from vram._frameworks import Counters, Figures, used_framework
 
 
@@ -113,10 +114,14 @@ def peaks(device: int | None = None) -> Peaks:
     Args:
         device: The device's number. None: the current device.
 
+    Raises:
+        ValueError: `device` is negative or not a device's number.
+
     >>> import vram
     >>> vram.peaks().allocated_bytes is None  # where there is no GPU
     True
     """
+    require_integers(0, MAX_INT32, device=device)
     framework = used_framework()
     number = device if device is not None or framework is None else framework.current_device()
     if framework is None or number is None or number not in framework.devices():

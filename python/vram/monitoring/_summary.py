@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from vram._arguments import MAX_INT32, require_integers
 from vram._frameworks import COUNTERS, used_framework
 from vram._frameworks._torch import TorchFramework
 from vram._sizes import format_size
@@ -146,10 +147,14 @@ def summary(device: int | None = None, streams: bool = True) -> AllocatorSummary
     Returns:
         The summary. Without a GPU, or without PyTorch, its figures are None.
 
+    Raises:
+        ValueError: `device` is negative or not a device's number.
+
     >>> import vram
     >>> print(vram.summary())  # doctest: +ELLIPSIS
     allocator unknown: ...
     """
+    require_integers(0, MAX_INT32, device=device)
     framework = used_framework()
     if not isinstance(framework, TorchFramework):
         return AllocatorSummary(device, unknown_reason=tr("PyTorch is not imported"))

@@ -98,6 +98,7 @@ class _Open:
         self.inputs = [weakref.ref(each) for each in inputs]
         self.items: list[Call | _Open] = []
         self._has_ended = False
+        self._failure = ""  # what ended the forward pass within the region
         contexts = self._contexts if region.keeps_products else torch_checkpoint.noop_context_fn
         # Calls restore random numbers themselves.
         options: list[Any] = [False, contexts, "default", False, *([True] if _HAS_EARLY_STOP else [])]
@@ -110,7 +111,8 @@ class _Open:
         with contextlib.suppress(StopIteration):
             next(self._frame)
 
-    def abort(self) -> None:
+    def abort(self, error: BaseException) -> None:
+        self._failure = type(error).__name__
         self._frame.close()
 
     def _contexts(self) -> tuple[Any, Any]:
@@ -128,7 +130,7 @@ class _Open:
         first, again = torch_checkpoint.create_selective_checkpoint_contexts(choose)
 
         def unchanged() -> Any:
-            self._refuse_too_early()
+            self._refuse_incomplete()
             (call,) = self.items
             assert isinstance(call, Call)
             count.operators += operators
@@ -136,7 +138,15 @@ class _Open:
 
         return first, _InOrder(unchanged, lambda: again)
 
-    def _refuse_too_early(self) -> None:
+    def _refuse_incomplete(self) -> None:
+        if self._failure:
+            raise VramError(
+                tr(
+                    "the forward pass of a region of several blocks ended by an exception ({}), and the model continued: "
+                    "the blocks before cannot run again; keep the block that raises out of checkpointing, or plan with "
+                    "single_blocks=True"
+                ).format(self._failure)
+            )
         if not self._has_ended:
             raise VramError(
                 tr(
@@ -147,7 +157,7 @@ class _Open:
             )
 
     def repeat(self, *inputs: Any) -> Any:
-        self._refuse_too_early()
+        self._refuse_incomplete()
         previous: list[Any] = []
         result = None
         for item in self.items:
@@ -194,10 +204,10 @@ class _Pass:
         if not self.open:
             self.previous = []
 
-    def abort(self) -> None:
+    def abort(self, error: BaseException) -> None:
         self.resume()
         while self.open:
-            self.open.pop().abort()
+            self.open.pop().abort(error)
 
     def suspend(self) -> None:
         """What the model does between blocks is not repeated, and its tensors are kept."""
@@ -257,8 +267,10 @@ class Regions:
         try:
             yield begun
             begun.leave(None)
+        except BaseException as error:
+            begun.abort(error)
+            raise
         finally:
-            begun.abort()
             if around is None:
                 del self._passes[thread]
             else:
@@ -292,8 +304,8 @@ class Regions:
             innermost.items.append(call)
             current.previous = [Result(tensor) for tensor in tensors_in(result)]
             current.leave(number + 1)
-        except BaseException:
-            current.abort()
+        except BaseException as error:
+            current.abort(error)
             raise
         current.suspend()
         return result

@@ -5,16 +5,16 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import math
 import os
 import signal
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from vram._arguments import require_one_of
+from vram._arguments import MAX_UINT32, require_integers, require_one_of
 from vram._error import VramError
 from vram._library import last_error, library, sized
 from vram._prototypes import OK, FlightOptions
@@ -73,8 +73,9 @@ class FlightRecorder:
             atexit.unregister(_stop_quietly)
             if _State.is_resting:
                 _State.is_resting = False
+                library().vram_flight_stop()  # of what on_signal requests
                 return
-            self._end()
+            self._end(library().vram_flight_stop)
 
     def _begin(self) -> None:
         if library().vram_flight_start(os.fsencode(self._folder), ctypes.byref(self._options)) != OK:
@@ -85,9 +86,9 @@ class FlightRecorder:
             library().vram_flight_stop()
             raise
 
-    def _end(self) -> None:
+    def _end(self, end: Callable[[], int]) -> None:
         _taps.stop()
-        if library().vram_flight_stop() != OK:
+        if end() != OK:
             raise VramError(tr("the flight recorder has stopped early: {}").format(last_error()))
 
     def __enter__(self) -> FlightRecorder:
@@ -134,12 +135,12 @@ def flight_recorder(
         fragmentation: Writes a file when the allocator takes memory from the device although so much of what it holds, and
             a fifth of it, is unused; the next one needs twice as much. None: never.
         signals: False installs no handlers. Handlers of the program that are there before run after the file is written.
-        on_signal: A signal that requests a file, such as ``signal.SIGUSR2``.
+        on_signal: A signal that requests a file, such as ``signal.SIGUSR2``. After stop() it has the effect that it had before.
 
     Raises:
         VramError: A recording or another flight recorder is running, the folder cannot be written, PyTorch's allocator
             cannot be recorded, or a program cannot handle the signal.
-        ValueError: `stacks`, `steps`, `minutes`, `max_files`, `max_bytes`, `growth` or `fragmentation` is invalid.
+        ValueError: `stacks`, `steps`, `minutes`, `max_files`, `max_bytes`, `growth`, `fragmentation` or `on_signal` is invalid.
 
     >>> import vram, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -150,9 +151,11 @@ def flight_recorder(
     True
     """
     require_one_of(STACKS, stacks=stacks)
-    for name, value in (("steps", steps), ("minutes", minutes), ("max_files", max_files)):
-        if not 0 < value < math.inf:
-            raise ValueError(tr("{} must be above 0 and finite, not {!r}").format(name, value))
+    require_integers(1, steps=steps)
+    require_integers(1, MAX_UINT32, max_files=max_files)
+    require_integers(1, signal.NSIG - 1, on_signal=on_signal)
+    if not minutes > 0:
+        raise ValueError(tr("expected minutes to be more than 0, got {!r}").format(minutes))
     if minutes * 60e9 >= 2**63:
         raise ValueError(tr("minutes must be less than 153,722,867 (292 years), not {!r}").format(minutes))
     options = sized(
@@ -189,7 +192,7 @@ def rest() -> FlightRecorder | None:
     with _State.lock:
         if _State.running is not None:
             with contextlib.suppress(VramError):  # it had stopped early
-                _State.running._end()
+                _State.running._end(library().vram_flight_rest)
             _State.is_resting = True
         return _State.running
 

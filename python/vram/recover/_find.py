@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from vram._arguments import require_at_least
+from vram._arguments import MAX_INT32, require_integers
 from vram._error import VramError
 from vram._frameworks._training import Training, training_framework
 from vram._sizes import parse_limit
@@ -62,7 +62,7 @@ def find_batch_size(
     group: Any = None,
     dry: bool = False,
     gpu: str | None = None,
-) -> BatchSize:
+) -> BatchSize:  # size: most of it is its documentation
     """Find the largest batch size whose training step fits, with about three real steps: two small ones and the result.
 
     ``trial(batch_size)`` runs one full training step (forward, backward, optimizer) on a batch of that size, the
@@ -89,7 +89,7 @@ def find_batch_size(
 
     Raises:
         torch.OutOfMemoryError: Not even one sample fits.
-        ValueError: `budget` is not a size, or a number is below 1.
+        ValueError: `budget` is not a size, or a number is out of range.
         VramError: There is no GPU, another rank failed, or the trial communicates. Errors of the trial propagate.
 
     >>> import torch, vram
@@ -97,7 +97,8 @@ def find_batch_size(
     Traceback (most recent call last):
     vram.VramError: a batch size is found by measuring steps on a GPU...
     """
-    require_at_least(1, multiple_of=multiple_of, start=start, max_batch_size=max_batch_size, max_trials=max_trials)
+    require_integers(1, multiple_of=multiple_of, start=start, max_batch_size=max_batch_size, max_trials=max_trials)
+    require_integers(0, MAX_INT32, device=device)
     limit = None if budget is None else parse_limit(budget)
     used = training_framework()
     if dry:

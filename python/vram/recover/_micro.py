@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vram._arguments import require_at_least, require_one_of
+from vram._arguments import require_integers, require_one_of
 from vram._frameworks._training import Training, training_framework
 from vram._texts import tr
 from vram.recover import _trees
@@ -125,14 +125,14 @@ def micro_batches(  # size: most of it documents the parameters
 
 def _samples_of(batch: Any, samples: int | None) -> int:
     total = samples if samples is not None else _trees.samples(batch)
-    require_at_least(1, samples=total)
+    require_integers(1, samples=total)
     return total
 
 
 def _refuse_contradictions(
     weight: Any, reduction: str, samples: int | None, split: Any, grow_after: int | None
 ) -> None:
-    require_at_least(1, grow_after=grow_after)
+    require_integers(1, grow_after=grow_after)
     require_one_of(("mean", "sum"), reduction=reduction)
     if weight is not None and reduction == "sum":
         raise ValueError(tr("weight= is for a mean; with reduction='sum', leave it out"))

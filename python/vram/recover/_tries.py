@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from vram._arguments import require_at_least
+from vram._arguments import require_integers
 from vram._error import VramError
 from vram._frameworks._training import Differentiating
 from vram._texts import tr, tr_later
@@ -41,7 +41,7 @@ class Rules:
     silent: bool = False  # the function was seen to work without communication
 
     def __post_init__(self) -> None:
-        require_at_least(1, multiple_of=self.multiple_of, min_size=self.min_size, max_attempts=self.max_attempts)
+        require_integers(1, multiple_of=self.multiple_of, min_size=self.min_size, max_attempts=self.max_attempts)
 
     def smaller(self, size: int) -> int:
         """0 where nothing smaller may be tried."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
-from vram._arguments import require_at_least
+from vram._arguments import require_integers
 from vram._error import VramError
 from vram._sizes import format_size, parse_size
 from vram._texts import tr
@@ -155,7 +155,7 @@ class DeviceReport:
             top: The number of holders in each breakdown. None: all.
 
         Raises:
-            ValueError: `at` is invalid, or the recording has no such moment; `top` is negative.
+            ValueError: `at` is invalid, or the recording has no such moment; `top` is below 1.
         """
         state: dict[str, Any] = json.loads(self._native.state(self._index, at, _checked_top(top)))
         return state
@@ -262,7 +262,7 @@ class Report:
             top: The number of holders in each breakdown. None: all.
 
         Raises:
-            ValueError: `top` is negative.
+            ValueError: `top` is below 1.
         """
         document: dict[str, Any] = json.loads(self._native.document(_checked_top(top)))
         return document
@@ -327,7 +327,7 @@ class Report:
         Raises:
             ValueError: `height` or `max_size` is invalid.
         """
-        require_at_least(1, height=height)
+        require_integers(1, height=height)
         return ReportView(self, height, parse_size(max_size))
 
     def _repr_html_(self) -> str:
@@ -378,11 +378,8 @@ def _identity(path: str | os.PathLike[str]) -> tuple[int, int, int, int] | None:
 
 def _checked_top(top: int | None) -> int:
     """Return the library's number for `top`, which is 0 for all."""
-    if top is None:
-        return 0
-    if top < 1:
-        raise ValueError(tr("top is a number of holders from 1 on, or None for all, not {}").format(top))
-    return min(top, sys.maxsize)
+    require_integers(1, top=top)
+    return 0 if top is None else top
 
 
 def _made(kind: type[_Value], values: Mapping[str, Any]) -> _Value:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from vram import _marks
-from vram._arguments import require_at_least
+from vram._arguments import require_integers
 from vram._error import VramError
 from vram._texts import tr
 from vram.watching import _process
@@ -183,7 +183,7 @@ def watch(
     ...     model(torch.ones(2, 4)).sum().backward()
     ...     optimizer.step()
     """
-    require_at_least(0, depth=depth)
+    require_integers(0, depth=depth)
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         raise TypeError(

@@ -138,25 +138,23 @@ Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Exis
   // The file that is replaced stays locked meanwhile, so two can't replace it.
   const bool is_done = target->kind == OutputTarget::Kind::kFile
                            ? rename(sink.temporary_.c_str(), sink.path_.c_str()) == 0
-                           : sink.take_name();
+                           : rename_to_free(sink.temporary_, sink.path_);
   VRAM_TRY(sink.named(is_done));
   return made;
 }
 
-// EEXIST: the name is taken.
-bool FileSink::take_name() {
-  if (renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0)
-    return true;
+bool rename_to_free(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno != EINVAL && errno != ENOSYS) return false;
   // A file system that can't, as NFS.
-  if (link(temporary_.c_str(), path_.c_str()) == 0) return unlink(temporary_.c_str()) == 0;
+  if (link(from.c_str(), to.c_str()) == 0) return unlink(from.c_str()) == 0;
   if (errno == EEXIST) return false;
   struct stat found{};
-  if (lstat(path_.c_str(), &found) == 0) {
+  if (lstat(to.c_str(), &found) == 0) {
     errno = EEXIST;
     return false;
   }
-  return rename(temporary_.c_str(), path_.c_str()) == 0;
+  return rename(from.c_str(), to.c_str()) == 0;
 }
 
 Result<> FileSink::named(bool is_done) {
@@ -174,7 +172,7 @@ Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before) {
   struct stat own{};
   struct stat named{};
   if (lstat(path.c_str(), &named) != 0) {  // it was removed
-    VRAM_TRY(sink.named(sink.take_name()));
+    VRAM_TRY(sink.named(rename_to_free(sink.temporary_, sink.path_)));
     return made;
   }
   if (fstat(before.descriptor_, &own) != 0 || !is_same(own, named)) return misplaced(path);

@@ -21,6 +21,9 @@ enum class Continuation : uint8_t {
   kFollowed,  // by follow(): create() makes sure that it can be
 };
 
+// Renames a file unless the new name is taken: errno is then EEXIST.
+[[nodiscard]] bool rename_to_free(const std::string& from, const std::string& to);
+
 class FileSink final : public trace::VtraceSink {
  public:
   // kBadInput: the existing file may not be replaced. kIo: the file cannot be written, or is being
@@ -54,7 +57,6 @@ class FileSink final : public trace::VtraceSink {
   [[nodiscard]] static Result<std::unique_ptr<FileSink>> create_numbered(const std::string& path,
                                                                          Replace replace);
   [[nodiscard]] static Result<std::unique_ptr<FileSink>> open_in_place(const OutputTarget& target);
-  [[nodiscard]] bool take_name();
   [[nodiscard]] Result<> named(bool is_done);
 
   std::string path_;       // links followed

@@ -38,8 +38,8 @@ struct FlightOptions {
 class FlightWindow final : public RecordOutput {
  public:
   // options.path is the older file's. A file there that a dead process left is renamed to
-  // NAME.killed.vtrace. kIo, kBadInput: a file cannot be created, or one that vram did not write is
-  // in the way.
+  // NAME.killed.vtrace, or NAME.killed-2.vtrace if that exists. kIo, kBadInput: a file cannot be
+  // created, or one that vram did not write is in the way.
   [[nodiscard]] static Result<std::unique_ptr<FlightWindow>> create(const RecordingOptions& options,
                                                                     const FlightOptions& flight);
 
@@ -55,8 +55,8 @@ class FlightWindow final : public RecordOutput {
   // A rule that has fired since the last call: write a file.
   [[nodiscard]] std::optional<FlightRules::Fired> take_fired() { return rules_.take(); }
   // Writes what is retained, with a fact about why. "" is a name of its own next to the older file
-  // (flight.4711.oom.vtrace, flight.4711.oom-2.vtrace), and another one than those of this
-  // process's former windows. Returns the path. A failure leaves no file behind.
+  // (flight.4711.oom.vtrace, flight.4711.oom-2.vtrace) that no file has. Returns the path. A
+  // failure leaves no file behind.
   [[nodiscard]] Result<std::string> dump(DumpReason reason, const std::string& path = "",
                                          const std::string& rule = "");
 

@@ -375,10 +375,10 @@ Result<std::unique_ptr<Recording>> Recording::create_after(const Recording& befo
   return recording;
 }
 
-Result<> Recording::copy_to(const std::string& path, std::span<const trace::Setting> about) {
+Result<> Recording::copy_to(const std::string& path, Existing existing,
+                            std::span<const trace::Setting> about) {
   VRAM_TRY(write_out());
-  VRAM_TRY_ASSIGN(const auto copy,
-                  FileSink::create(path, Existing::kReplaceOwn, Continuation::kNone));
+  VRAM_TRY_ASSIGN(const auto copy, FileSink::create(path, existing, Continuation::kNone));
   auto done = part_->sink->copy_to(*copy);
   if (done) done = part_->writer->complete_copy(*copy, about);
   if (!done) copy->remove();

@@ -50,7 +50,8 @@ class Recording final : public RecordOutput {
   [[nodiscard]] const LiveMemory& live() const { return live_; }
   // Of a recording without a limit: flushes it, and writes a complete copy with these facts. A
   // failed copy is removed; the recording continues.
-  [[nodiscard]] Result<> copy_to(const std::string& path, std::span<const trace::Setting> about);
+  [[nodiscard]] Result<> copy_to(const std::string& path, Existing existing,
+                                 std::span<const trace::Setting> about);
   // Of recordings without a limit: takes the place of the other one's file.
   [[nodiscard]] Result<> replace(const Recording& other) {
     return part_->sink->replace(*other.part_->sink);

@@ -3,9 +3,8 @@
 // not that of dlopen and dladdr, which is held while libraries are initialized.
 #pragma once
 
+#include "record/signal_guard.hpp"
 #include "record/stores.hpp"
-
-#include <mutex>
 
 namespace vram::record {
 
@@ -38,7 +37,7 @@ class ForkLock {
  private:
   static void lock_all();
   static void unlock_all();
-  std::mutex mutex_;
+  TableLock mutex_;
   ForkLock* next_ = nullptr;
 };
 

@@ -1,6 +1,7 @@
 // A folder for the recordings of one test, and short ways to record into it and read it back.
 #pragma once
 
+#include "base/testing/waiting.hpp"
 #include "record/recorder.hpp"
 #include "record/threads.hpp"
 #include "trace/open.hpp"
@@ -41,6 +42,17 @@ class RecorderFixture : public testing::Test {
                     .device = device,
                     .op = Op::kAlloc});
   }
+  // Until it has taken all records: a flusher that a busy machine delays loses none of a program
+  // that waits for it.
+  static void wait_for_flusher() {
+    traffic().flush_soon();
+    ASSERT_TRUE(eventually([] {
+      bool is_empty = true;
+      Rings::for_each([&](Ring& ring) { is_empty = is_empty && ring.front() == nullptr; });
+      return is_empty;
+    }));
+  }
+  static constexpr uint64_t kHalfOfARing = Ring::kRecords / 2;
   static void free(uint64_t address, uint16_t device = 0) {
     Recorder::emit({.address = address, .device = device, .op = Op::kFree});
   }

@@ -186,10 +186,45 @@ void draw_devices(const Subject& subject, Page& page) {
     page.leave_out(counted(devices.size() - subject.detail.devices, "device"));
 }
 
+namespace {
+
+// Of the formats that are one phrase.
+constexpr std::array<std::string_view, 7> kFormats = {tr_later("torch.profiler trace"),
+                                                      tr_later("pprof profile"),
+                                                      tr_later("RMM log"),
+                                                      tr_later("XProf profile"),
+                                                      tr_later("XProf memory profile"),
+                                                      tr_later("CSV of vram convert"),
+                                                      tr_later("JSON lines of vram convert")};
+
+// "RMM log, gz" in the language of the user.
+std::string one_format_text(std::string_view format) {
+  constexpr std::string_view kSnapshot = "PyTorch snapshot (pickle protocol ";
+  if (format.starts_with(kSnapshot) && format.ends_with(')')) {
+    format.remove_prefix(kSnapshot.size());
+    return trf("PyTorch snapshot (pickle protocol {})", format.substr(0, format.size() - 1));
+  }
+  const std::string_view name = format.substr(0, format.find(", "));
+  if (std::ranges::find(kFormats, name) == kFormats.end()) return std::string(format);
+  return std::string(tr(name)).append(format.substr(name.size()));
+}
+
+// Of a recording that was converted, with what it was converted from. A file may claim any number
+// of conversions.
+std::string format_text(std::string_view format, int conversions = 3) {
+  constexpr std::string_view kFrom = ", from ";
+  const size_t from = format.find(kFrom);
+  if (from == format.npos || conversions == 0) return one_format_text(format);
+  return trf("{}, from {}", one_format_text(format.substr(0, from)),
+             format_text(format.substr(from + kFrom.size()), conversions - 1));
+}
+
+}  // namespace
+
 void draw_file(const std::string& path, const std::string& format, uint64_t file_bytes,
                Page& page) {
   const Line name(printable(path), Style::kStrong);
-  std::string about = printable(format);
+  std::string about = printable(format_text(format));
   if (file_bytes > 0) about += tr(", ") + format_bytes(file_bytes);  // unknown of a pipe
   Line line = name;
   line.add("  ").add(about, Style::kFaint);

@@ -5,6 +5,7 @@
 #include "trace/import/pickle/machine.hpp"
 #include "trace/import/torch/assemble.hpp"
 #include "trace/import/torch/sink.hpp"
+#include "trace/vtrace/frames.hpp"
 
 #include <utility>
 
@@ -26,8 +27,10 @@ Result<Trace> import_torch_snapshot(ByteSource& source, const OpenOptions& optio
   Result<Trace> trace = torch::assemble(collected, *outcome);
   if (!trace) return trace;
   const std::string_view packing = source.compression();
-  trace->origin.format = fmt::format("PyTorch snapshot (pickle protocol {}{}{})", outcome->protocol,
-                                     packing.empty() ? "" : ", ", packing);
+  const std::string from = std::move(trace->origin.format);
+  trace->origin.format =
+      fmt::format("PyTorch snapshot (pickle protocol {}{}{}){}{}", outcome->protocol,
+                  packing.empty() ? "" : ", ", packing, from.empty() ? "" : kFormatFrom, from);
   if (source.is_truncated()) {
     trace->origin.notes.push_back({trf("the {} data itself ends early", packing)});
   }

@@ -14,23 +14,29 @@
 
 namespace vram_torch {
 
+struct RequestOfThread {
+  uint32_t stack = 0;
+  bool has_failed = false;
+};
+
 // Lives while a request does. Of requests within requests, the outermost counts.
 class StackOfRequest {
  public:
-  StackOfRequest() : is_outermost_(is_wanted().load(std::memory_order_relaxed) && current_ == 0) {
-    if (is_outermost_) current_ = vram_try_capture_stack();
+  StackOfRequest()
+      : is_outermost_(is_wanted().load(std::memory_order_relaxed) && of_thread_.stack == 0) {
+    if (is_outermost_) of_thread_.stack = vram_try_capture_stack();
   }
   ~StackOfRequest() {
-    if (is_outermost_) current_ = 0;
-    if (has_failed_) settle();
+    if (is_outermost_) of_thread_.stack = 0;
+    if (of_thread_.has_failed) settle();
   }
   StackOfRequest(const StackOfRequest&) = delete;
   StackOfRequest& operator=(const StackOfRequest&) = delete;
 
   // The calling thread's request has failed, which the allocator says with its lock held.
-  static void note_failure() { has_failed_ = true; }
+  static void note_failure() { of_thread_.has_failed = true; }
   // Of the calling thread; 0: it makes none, or no stacks are wanted.
-  static uint32_t current() { return current_; }
+  static uint32_t current() { return of_thread_.stack; }
   static std::atomic<bool>& is_wanted() {
     static std::atomic<bool> wanted{false};
     return wanted;
@@ -40,13 +46,14 @@ class StackOfRequest {
   // The allocator's lock is released: a flight recorder may write its file before the program
   // learns of the failure.
   static void settle() {
-    has_failed_ = false;
+    of_thread_.has_failed = false;
     vram_flight_settle();
   }
 
-  inline static thread_local bool has_failed_ = false;
+  // In the space that threads have for such variables from their start, as libvram.so's are: every
+  // request and every event reads it, otherwise by a call each.
+  __attribute__((tls_model("initial-exec"))) inline static thread_local RequestOfThread of_thread_;
   bool is_outermost_;
-  inline static thread_local uint32_t current_ = 0;
 };
 
 }  // namespace vram_torch

@@ -86,7 +86,8 @@ class Gradients {
       others_.push_back(index);
       return true;
     }
-    PyObject* address = PyObject_GetAttrString(parameter, "_cdata");
+    static PyObject* const kCdata = PyUnicode_InternFromString("_cdata");
+    PyObject* address = kCdata != nullptr ? PyObject_GetAttr(parameter, kCdata) : nullptr;
     if (address == nullptr) return false;
     const auto* const impl = static_cast<const c10::TensorImpl*>(PyLong_AsVoidPtr(address));
     Py_DECREF(address);

@@ -12,6 +12,7 @@
 #include "thread_place.hpp"
 
 #include <Python.h>
+#include <array>
 #include <c10/macros/Export.h>
 #include <map>
 #include <memory>
@@ -50,15 +51,28 @@ PyObject* referent(PyObject* reference) {
   return found;
 }
 
+// As most calls of modules are: no bound method is made for it.
+constexpr Py_ssize_t kMaxPositional = 6;
+PyObject* call_with_positional(PyObject* module, PyObject* args, Py_ssize_t count) {
+  std::array<PyObject*, 1 + kMaxPositional> all{module};
+  for (Py_ssize_t i = 0; i < count; ++i) all[static_cast<size_t>(1 + i)] = PyTuple_GetItem(args, i);
+  return PyObject_VectorcallMethod(call_impl, all.data(), static_cast<size_t>(1 + count), nullptr);
+}
+
 PyObject* call_module(const Call& own, PyObject* args, PyObject* kwargs) {
   if (own.before != nullptr) return PyObject_Call(own.before, args, kwargs);
   PyObject* module = referent(own.reference);
   if (module == nullptr) return nullptr;
-  PyObject* target = PyObject_GetAttr(module, call_impl);
+  const Py_ssize_t count = PyTuple_Size(args);
+  const bool has_keywords = kwargs != nullptr && PyDict_Size(kwargs) != 0;
+  PyObject* result = nullptr;
+  if (!has_keywords && count <= kMaxPositional) {
+    result = call_with_positional(module, args, count);
+  } else if (PyObject* target = PyObject_GetAttr(module, call_impl); target != nullptr) {
+    result = PyObject_Call(target, args, kwargs);
+    Py_DECREF(target);
+  }
   Py_DECREF(module);
-  if (target == nullptr) return nullptr;
-  PyObject* result = PyObject_Call(target, args, kwargs);
-  Py_DECREF(target);
   return result;
 }
 

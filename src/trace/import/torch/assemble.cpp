@@ -4,6 +4,8 @@
 #include "base/text.hpp"
 #include "trace/import/torch/devices.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -107,8 +109,19 @@ void note_losses(const Collected& all, const DeviceMap& devices, uint64_t at_byt
   }
 }
 
+// What vram replayed is no state that events could be compared with.
+void apply_vram_part(const VramPart& part, DeviceTrace& device) {
+  const std::string name =
+      fmt::format("{} {}", device.kind == DeviceKind::kHost ? "host" : "gpu", device.ordinal);
+  device.ring_overflowed = device.ring_overflowed || part.overflowed.contains(name);
+  if (!part.replayed_ends.contains(name)) return;
+  device.has_end_state = false;
+  device.segments.clear();
+  device.blocks.truncate(0);
+}
+
 void place_devices(Collected& all, const DeviceMap& devices, const RingFlags& rings,
-                   bool truncated) {
+                   const VramPart& part, bool truncated) {
   const size_t with_blocks = static_cast<size_t>(std::count_if(
       devices.begin(), devices.end(), [](const auto& d) { return !d.second.segments.empty(); }));
   for (const auto& [key, pieces] : devices) {
@@ -119,13 +132,14 @@ void place_devices(Collected& all, const DeviceMap& devices, const RingFlags& ri
     device.event_count = pieces.event_count;
     device.ring_overflowed =
         device.kind == DeviceKind::kGpu && rings.overflowed(device.ordinal, pieces.entry_count);
-    const bool from_profile_cpu = all.has_categories && device.kind == DeviceKind::kHost;
-    const Key segments_key =
-        device.kind == DeviceKind::kGpu || from_profile_cpu ? kSegments : kHostSegments;
+    const bool is_among_gpus =
+        device.kind == DeviceKind::kGpu || all.has_categories || part.has_hosts_as_gpus;
+    const Key segments_key = is_among_gpus ? kSegments : kHostSegments;
     // Of a truncated recording, the segments describe a later moment than its last event.
     device.has_end_state =
         whole_segments(all, segments_key) && !(truncated && pieces.trace_truncated);
     place_segments(all, pieces, with_blocks == 1 && !pieces.segments.empty(), device);
+    apply_vram_part(part, device);
     all.trace.devices.push_back(std::move(device));
   }
 }
@@ -162,14 +176,27 @@ void name_categories(Collected& all) {
   for (Event& event : all.trace.events) event.context = context_now[event.context];
 }
 
+// The notes of the recording that vram made a snapshot of, of which reading it repeats some.
+void add_vram_part(VramPart part, Trace& trace) {
+  trace.about = std::move(part.about);
+  trace.origin.format = std::move(part.format);
+  if (!trace.origin.truncated_at_byte) trace.origin.truncated_at_byte = part.truncated_at_byte;
+  for (Note& note : part.notes) {
+    const auto is_same = [&](const Note& known) { return known.text == note.text; };
+    if (std::ranges::none_of(trace.origin.notes, is_same))
+      trace.origin.notes.push_back(std::move(note));
+  }
+}
+
 }  // namespace
 
 Result<Trace> assemble(Collected& all, const pickle::Outcome& outcome) {
   if (Result<> accepted = accept_root(all, outcome); !accepted) {
     return tl::unexpected(accepted.error());
   }
+  VramPart part = vram_part(all);
   ListOwners owners;
-  Result<DeviceMap> devices = gather_devices(all, owners);
+  Result<DeviceMap> devices = gather_devices(all, part, owners);
   if (!devices) return tl::unexpected(devices.error());
   if (Result<> ordered = order_events(all.trace.events, *devices); !ordered) {
     return tl::unexpected(ordered.error());
@@ -179,11 +206,12 @@ Result<Trace> assemble(Collected& all, const pickle::Outcome& outcome) {
   trace.origin.truncated_at_byte = outcome.truncated_at_byte;
   if (outcome.truncated_at_byte) note_losses(all, *devices, *outcome.truncated_at_byte, trace);
   const bool truncated = outcome.truncated_at_byte.has_value();
-  place_devices(all, *devices, ring_flags(all), truncated);
+  place_devices(all, *devices, ring_flags(all), part, truncated);
   place_annotations(all, owners);
   name_categories(all);
   if (!trace.has_pools) deduce_pools(trace);
   for (Note& note : all.anomalies.notes()) trace.origin.notes.push_back(std::move(note));
+  add_vram_part(std::move(part), trace);
   return std::move(all.trace);
 }
 

@@ -10,11 +10,13 @@
 #include "trace/tables.hpp"
 #include "trace/trace.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,10 +56,13 @@ class Numbers {
         value.kind() != pickle::Kind::kUnsigned && static_cast<int64_t>(number) < 0;
     return negative ? 0 : number;
   }
-  [[nodiscard]] int64_t time_ns(pickle::Value microseconds) const {
-    constexpr int64_t kMax = std::numeric_limits<int64_t>::max() / 1000;
+  // `nanoseconds`: beyond the microseconds.
+  [[nodiscard]] int64_t time_ns(pickle::Value microseconds, pickle::Value nanoseconds) const {
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
     const auto time_us = static_cast<int64_t>(amount(microseconds));
-    return time_us >= 0 && time_us <= kMax ? time_us * 1000 : 0;
+    if (time_us < 0 || time_us > kMax / 1000) return 0;
+    const auto rest = static_cast<int64_t>(std::min<uint64_t>(amount(nanoseconds), 999));
+    return time_us * 1000 + std::min(rest, kMax - time_us * 1000);
   }
 
  private:
@@ -157,6 +162,17 @@ struct Tenant {
 
 using Items = std::vector<std::pair<pickle::Value, pickle::Value>>;
 
+// What vram states about a snapshot that it wrote (keywords.hpp).
+struct VramPart {
+  std::string format;
+  std::optional<uint64_t> truncated_at_byte;
+  std::vector<Setting> about;
+  std::vector<Note> notes;
+  std::set<std::string> overflowed;  // devices
+  std::set<std::string> replayed_ends;
+  bool has_hosts_as_gpus = false;
+};
+
 struct Collected {
   Collected() = default;
   Collected(const Collected&) = delete;  // texts refers to trace
@@ -177,6 +193,7 @@ struct Collected {
   std::vector<Items> dicts;
   // Annotations that were entries of a trace: their index, and the list whose device is theirs.
   std::vector<std::pair<uint64_t, uint32_t>> annotation_lists;
+  bool is_of_vram = false;      // vram wrote the file
   bool has_categories = false;  // a file made from a profile: its last trace is the CPU's
   uint64_t root_keys = 0;       // bit per Key
   pickle::Value root[kKeyCount];

@@ -1,11 +1,13 @@
 #include "trace/import/torch/devices.hpp"
 
+#include "base/python_text.hpp"
 #include "base/text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -67,15 +69,15 @@ void gather_segments(Collected& all, const Value& list, DeviceKind kind, uint32_
 
 }  // namespace
 
-Result<DeviceMap> gather_devices(Collected& all, ListOwners& owners) {
+Result<DeviceMap> gather_devices(Collected& all, const VramPart& part, ListOwners& owners) {
   DeviceMap devices;
-  Result<> gathered =
-      gather_traces(all, kDeviceTraces, DeviceKind::kGpu, devices, owners).and_then([&] {
-        return gather_traces(all, kHostTraces, DeviceKind::kHost, devices, owners);
-      });
+  const DeviceKind first = part.has_hosts_as_gpus ? DeviceKind::kHost : DeviceKind::kGpu;
+  Result<> gathered = gather_traces(all, kDeviceTraces, first, devices, owners).and_then([&] {
+    return gather_traces(all, kHostTraces, DeviceKind::kHost, devices, owners);
+  });
   if (!gathered) return tl::unexpected(gathered.error());
   const uint32_t cpu = cpu_ordinal(all).value_or(std::numeric_limits<uint32_t>::max());
-  gather_segments(all, all.root[kSegments], DeviceKind::kGpu, cpu, devices);
+  gather_segments(all, all.root[kSegments], first, cpu, devices);
   gather_segments(all, all.root[kHostSegments], DeviceKind::kHost, cpu, devices);
   return devices;
 }
@@ -149,12 +151,6 @@ namespace {
 constexpr size_t kMaxSettings = 4096;  // shared dictionaries could make them endless
 constexpr int kMaxDepth = 8;
 
-std::string float_text(double value) {
-  std::string text = fmt::format("{}", value);
-  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
-  return text;
-}
-
 // Settings can share texts as frames do.
 std::string limited(std::string_view text) { return limit_bytes(text, kMaxNameBytes); }
 
@@ -196,7 +192,7 @@ std::string value_text(const Collected& all, const Value& value) {
     case Kind::kUnsigned:
       return std::to_string(all.numbers.bits(value));
     case Kind::kFloat:
-      return float_text(std::bit_cast<double>(all.numbers.bits(value)));
+      return python_float(std::bit_cast<double>(all.numbers.bits(value)));
     case Kind::kText:
       return limited(all.texts.view(static_cast<uint32_t>(value.payload())));
     case Kind::kRecord:
@@ -263,6 +259,61 @@ RingFlags ring_flags(const Collected& all) {
     flags.max_entries = all.numbers.amount(*value);
   }
   return flags;
+}
+
+namespace {
+
+// The items of a dictionary within another; none if there is no such one.
+const Items* find_items(const Collected& all, const Items& items, std::string_view name) {
+  for (const auto& [key, value] : items) {
+    if (key.kind() == Kind::kText && is(value, kDict) &&
+        all.texts.view(static_cast<uint32_t>(key.payload())) == name)
+      return &all.dicts[value.payload()];
+  }
+  return nullptr;
+}
+
+std::vector<Setting> vram_items(const Collected& all, const Items& part, std::string_view name) {
+  std::vector<Setting> found;
+  const Items* const items = find_items(all, part, name);
+  if (items == nullptr) return found;
+  for (const auto& [key, value] : *items) {
+    const std::string text = value_text(all, key);
+    if (text.starts_with(kVramItem))
+      found.push_back({text.substr(kVramItem.size()), value_text(all, value)});
+  }
+  return found;
+}
+
+std::set<std::string> vram_devices(const Collected& all, const Items& part, std::string_view name) {
+  std::set<std::string> devices;
+  for (const Setting& item : vram_items(all, part, name)) devices.insert(item.key);
+  return devices;
+}
+
+uint64_t number_of(const std::string& text) {
+  uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+}  // namespace
+
+VramPart vram_part(const Collected& all) {
+  VramPart part;
+  if (!all.is_of_vram || !is(all.root[kVram], kDict)) return part;
+  const Items& items = all.dicts[all.root[kVram].payload()];
+  part.about = vram_items(all, items, kVramAbout);
+  for (const Setting& note : vram_items(all, items, kVramNotes))
+    part.notes.push_back({note.key, number_of(note.value)});
+  for (const Setting& origin : vram_items(all, items, kVramOrigin)) {
+    if (origin.key == kVramFormat) part.format = origin.value;
+    if (origin.key == kVramTruncated) part.truncated_at_byte = number_of(origin.value);
+  }
+  part.overflowed = vram_devices(all, items, kVramOverflowed);
+  part.replayed_ends = vram_devices(all, items, kVramReplayedEnds);
+  part.has_hosts_as_gpus = find_items(all, items, kVramAsGpus) != nullptr;
+  return part;
 }
 
 }  // namespace vram::trace::torch

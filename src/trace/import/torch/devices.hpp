@@ -27,7 +27,9 @@ using DeviceMap = std::map<DeviceKey, DevicePieces>;
 // Which entry list belongs to which device: for annotations that were entries.
 using ListOwners = std::map<uint32_t, DeviceKey>;
 
-[[nodiscard]] Result<DeviceMap> gather_devices(Collected& collected, ListOwners& owners);
+// `part`: what vram states, if it wrote the file.
+[[nodiscard]] Result<DeviceMap> gather_devices(Collected& collected, const VramPart& part,
+                                               ListOwners& owners);
 
 // Brings the events of all devices into the map's order without gaps; DevicePieces::first_event
 // follows.
@@ -55,5 +57,8 @@ struct RingFlags {
 };
 
 [[nodiscard]] RingFlags ring_flags(const Collected& collected);
+
+// Empty if another program wrote the file.
+[[nodiscard]] VramPart vram_part(const Collected& collected);
 
 }  // namespace vram::trace::torch

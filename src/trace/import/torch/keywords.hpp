@@ -60,6 +60,18 @@ enum Key : uint8_t {
   kHostSegments,
   kHostTraces,
   kCategories,
+  // of vram: of the whole and of what it adds there
+  kVram,
+  kVramVersion,
+  kVramFigure,
+  kValue,
+  kVramMark,
+  kMarkGroup,
+  kMarkKindKey,
+  kDurationNs,
+  // ... of an entry, and with each time
+  kVramCategory,
+  kNanoseconds,
   kKeyCount,
 };
 static_assert(kKeyCount <= 64, "the keys a dictionary has are bits of one word");
@@ -89,6 +101,26 @@ enum Word : uint8_t {
   kWordNoFile,
   kKeywordCount,
 };
+
+// What vram adds to the snapshots that it writes, besides kVramCategory (a context's category,
+// where kCategory is for viewers) and kNanoseconds (a time's, beyond its microseconds):
+// dictionaries of texts in the dictionary kVram, whose keys begin with kVramItem and are therefore
+// no keywords. Those of devices have them as keys: "gpu 0", "host 0".
+inline constexpr std::string_view kVramItem = ".";
+inline constexpr std::string_view kVramAbout = "about";
+inline constexpr std::string_view kVramNotes = "notes";  // how often, by text
+inline constexpr std::string_view kVramFigures = "figures";
+inline constexpr std::string_view kVramMarks = "marks";
+inline constexpr std::string_view kVramOrigin = "origin";  // kVramFormat, kVramTruncated
+inline constexpr std::string_view kVramFormat = "format";
+inline constexpr std::string_view kVramTruncated = "truncated_at_byte";
+inline constexpr std::string_view kVramOverflowed = "ring_overflowed";  // devices
+// Devices whose segments are not recorded, but what the replay of their events ended with.
+inline constexpr std::string_view kVramReplayedEnds = "replayed_ends";
+// Devices of the host that are in the lists of GPUs, since there are no GPUs.
+inline constexpr std::string_view kVramAsGpus = "as_gpus";
+// Readers take as many lists of one value.
+inline constexpr uint32_t kMaxSnapshotDevices = 4096;
 
 [[nodiscard]] std::string_view keyword_text(uint32_t keyword);
 [[nodiscard]] std::optional<uint32_t> find_keyword(std::string_view text);

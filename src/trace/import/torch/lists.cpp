@@ -13,7 +13,7 @@ using pickle::Value;
 namespace {
 constexpr size_t kMaxFrames = 1U << 16;  // of one stack
 constexpr const char* kTooManyFrames = tr_later("frames beyond the 65,536th of a stack, left out");
-constexpr size_t kMaxScalars = 4096;  // of one list
+constexpr size_t kMaxScalars = kMaxSnapshotDevices;  // of one list
 
 std::optional<Value> small_pair(std::span<const Value> items) {
   const auto small = [](const Value& item) {

@@ -87,7 +87,9 @@ ContextId Names::context_of(const Dict& dict, StringId unknown_action) {
   key.user_metadata =
       unknown_action != 0 ? unknown_action : all_.string_of(dict.get(kUserMetadata));
   if (dict.has(kForwardFrames)) key.forward_stack = stack_of(dict.fields[kForwardFrames]);
-  if (dict.has(kCategory)) {
+  if (all_.is_of_vram) {
+    key.category = all_.string_of(dict.get(kVramCategory));
+  } else if (dict.has(kCategory)) {
     // A number into a list of names that may come later: assemble() puts the name in its place.
     all_.has_categories = true;
     const Value category = dict.fields[kCategory];
@@ -114,6 +116,7 @@ StreamId Names::stream_of(const Value& value) {
 
 PoolId Names::pool_of(const Value& value) {
   if (value == last_pool_value_) return last_pool_;
+  if (value.kind() == Kind::kNone) return kUnknownPool;
   PoolName name;
   if (is(value, kPair)) {
     name = pair_of(value);

@@ -1,6 +1,7 @@
 #include "trace/import/torch/records.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace vram::trace::torch {
 
@@ -33,7 +34,7 @@ Value Entries::end_entry(const Dict& dict) {
       all_.numbers.address(dict.get(oom && dict.has(kDeviceFree) ? kDeviceFree : kAddr));
   event.size_bytes = all_.numbers.amount(dict.get(kSize));
   if (dict.has(kTimeUs)) {
-    event.time_ns = all_.numbers.time_ns(dict.fields[kTimeUs]);
+    event.time_ns = all_.numbers.time_ns(dict.fields[kTimeUs], dict.get(kNanoseconds));
     all_.trace.has_time = true;
   }
   event.stream = names_.stream_of(dict.get(kStream));
@@ -57,11 +58,35 @@ Value Entries::end_annotation(const Dict& dict) {
     return record(kSkipped);
   }
   Annotation annotation;
-  annotation.time_ns = all_.numbers.time_ns(dict.get(kTimeUs));
+  annotation.time_ns = all_.numbers.time_ns(dict.get(kTimeUs), dict.get(kNanoseconds));
   annotation.name = all_.string_of(dict.fields[kName]);
   annotation.device = static_cast<uint32_t>(all_.numbers.amount(dict.get(kDevice)));
   annotation.is_begin = begins;
   return add_annotation(annotation, false);
+}
+
+Value Entries::end_figure(const Dict& dict) {
+  all_.trace.figures.push_back(
+      {.time_ns = all_.numbers.time_ns(dict.get(kTimeUs), dict.get(kNanoseconds)),
+       .value = all_.numbers.address(dict.get(kValue)),
+       .name = all_.string_of(dict.fields[kVramFigure]),
+       .device = static_cast<uint32_t>(all_.numbers.amount(dict.get(kDevice)))});
+  return record(kSkipped);
+}
+
+Value Entries::end_mark(const Dict& dict) {
+  const uint64_t kind = all_.numbers.amount(dict.get(kMarkKindKey));
+  constexpr uint64_t kMaxDuration = std::numeric_limits<int64_t>::max();
+  const uint64_t duration = std::min(all_.numbers.amount(dict.get(kDurationNs)), kMaxDuration);
+  all_.trace.marks.push_back(
+      {.time_ns = all_.numbers.time_ns(dict.get(kTimeUs), dict.get(kNanoseconds)),
+       .duration_ns = static_cast<int64_t>(duration),
+       .size_bytes = all_.numbers.amount(dict.get(kSize)),
+       .name = all_.string_of(dict.fields[kVramMark]),
+       .group = all_.string_of(dict.get(kMarkGroup)),
+       .device = static_cast<uint32_t>(all_.numbers.amount(dict.get(kDevice))),
+       .kind = kind < kMarkKinds ? static_cast<MarkKind>(kind) : MarkKind::kOther});
+  return record(kSkipped);
 }
 
 // 2.4 and 2.5 wrote annotations among the entries: one frame whose name is the stage and whose file
@@ -75,7 +100,7 @@ Value Entries::end_user_defined(const Dict& dict) {
     return record(kSkipped);
   }
   Annotation annotation;
-  annotation.time_ns = all_.numbers.time_ns(dict.get(kTimeUs));
+  annotation.time_ns = all_.numbers.time_ns(dict.get(kTimeUs), dict.get(kNanoseconds));
   annotation.name = frame.file;
   annotation.is_begin = begins;
   return add_annotation(annotation, true);

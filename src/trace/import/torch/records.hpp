@@ -18,9 +18,12 @@ class Entries {
   Entries(Collected& all, Stacks& stacks, Names& names)
       : all_(all), stacks_(stacks), names_(names), tables_(all.trace.tables) {}
 
-  // Return the record of a complete entry or annotation.
+  // Return the record of a complete entry, annotation, figure or mark.
   [[nodiscard]] pickle::Value end_entry(const Dict& dict);
   [[nodiscard]] pickle::Value end_annotation(const Dict& dict);
+  // Of vram.
+  [[nodiscard]] pickle::Value end_figure(const Dict& dict);
+  [[nodiscard]] pickle::Value end_mark(const Dict& dict);
   // Whether the entry at which the file ends has the keys that the entry before it had.
   [[nodiscard]] bool looks_whole(const Dict& dict) const;
 

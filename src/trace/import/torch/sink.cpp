@@ -20,7 +20,11 @@ Value SnapshotSink::end_dict(unsigned slot) {
   if (dict.has(kState) && dict.has(kSize)) return state_.end_block(dict);
   if (dict.has(kStage) && dict.has(kName)) return entries_.end_annotation(dict);
   if (dict.has(kRealSize)) return state_.end_tenant(dict);
+  if (dict.has(kVramFigure)) return entries_.end_figure(dict);
+  if (dict.has(kVramMark)) return entries_.end_mark(dict);
   if ((dict.keys & kRootKeys) != 0) return end_root(dict);
+  // It comes first, before the entries.
+  all_.is_of_vram = all_.is_of_vram || dict.has(kVramVersion);
   return end_generic(dict);
 }
 
@@ -57,6 +61,7 @@ uint64_t SnapshotSink::memory_bytes() const {
          all_.numbers.memory_bytes() + stacks_.memory_bytes() +
          all_.trace.tables.frames.size() * (sizeof(Frame) + 16) +
          all_.trace.annotations.size() * sizeof(Annotation) +
+         all_.trace.figures.size() * sizeof(Figure) + all_.trace.marks.size() * sizeof(Mark) +
          (all_.entry_lists.size() + all_.block_lists.size() + all_.segment_lists.size()) *
              sizeof(Range) +
          all_.tenants.size() * sizeof(Tenant) + all_.kept_values * 2 * sizeof(Value);
