@@ -158,7 +158,7 @@ def _leaf(tree: Any, values: Sequence[int]) -> int:
 def is_native(input: Any, weight: Any, stride: Any, dilation: Any, transposed: bool, groups: int) -> bool:  # noqa: A002
     """Whether PyTorch runs a convolution by its own kernel, which needs no workspace: most of those with a group for each channel.
 
-    The conditions are those of use_cudnn_depthwise() in aten/src/ATen/native/Convolution.cpp.
+    The conditions are those of aten/src/ATen/native/Convolution.cpp.
     """
     channels = int(input.shape[1])
     rank = len(input.shape)
@@ -179,7 +179,7 @@ def is_native(input: Any, weight: Any, stride: Any, dilation: Any, transposed: b
 
 
 def _is_faster_with_cudnn(batch: int, channels: int, shape: Sequence[int], kernel: Sequence[int], stride: int) -> bool:
-    """check_cudnn_depthwise_workload_with_filter() in aten/src/ATen/native/Convolution.cpp."""
+    """Return whether PyTorch prefers cuDNN for this depthwise convolution in float16 (aten/src/ATen/native/Convolution.cpp)."""
     (height, width), size = shape, kernel[1]
     if height == 1 and stride == 1:
         return True
