@@ -74,6 +74,11 @@ def fill(character: str, colour: str) -> str | None:
     return f"color-mix(in srgb,{colour} {shade}%,transparent)" if shade else None
 
 
+def columns(text: str) -> int:
+    """Return how many cells a text takes."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
 def spans(line: str, look: Look) -> str:
     """Return the cells of a line, each glyph in the box of its cell, because fonts differ in the widths of glyphs."""
     out, column, at = [], 0, 0
@@ -83,7 +88,7 @@ def spans(line: str, look: Look) -> str:
             look.obey([int(part or 0) for part in (code[1] or "0").split(";")] if code[0].endswith("m") else [])
             at = code.end()
             continue
-        wide = 2 if unicodedata.east_asian_width(line[at]) in "WF" else 1
+        wide = columns(line[at])
         place = f"left:{column * CELL_WIDTH:.1f}px;width:{wide * CELL_WIDTH:.1f}px"
         filled = None if look.inverted else fill(line[at], look.colour)
         if filled:
@@ -100,7 +105,7 @@ def page(text: str) -> tuple[str, int, int]:
     lines = text.rstrip("\n").split("\n")
     look = Look()
     rows = "".join(f'<div style="top:{i * CELL_HEIGHT}px">{spans(line, look)}</div>' for i, line in enumerate(lines))
-    width = round(max(len(SGR.sub("", line)) for line in lines) * CELL_WIDTH) + 2 * MARGIN
+    width = round(max(columns(SGR.sub("", line)) for line in lines) * CELL_WIDTH) + 2 * MARGIN
     style = (
         f"body{{margin:0;background:{BACK}}}main{{position:relative;margin:{MARGIN}px}}"
         f"div{{position:absolute}}i{{position:absolute;font:normal {FONT_SIZE}px/{CELL_HEIGHT}px 'DejaVu Sans Mono',monospace;"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import catalogue
 import node
+import small_png
 import terminal_picture
 from source_files import ROOT
 from steps import StepFailed
@@ -23,6 +24,12 @@ from steps import StepFailed
 WEB = ROOT / "web"
 TRANSLATIONS = WEB / "src" / "translations.json"
 BINARY = ROOT / "build" / "release" / "src" / "vram"
+IMAGES = ROOT / "docs" / "images"
+# The pictures of the documents: with the program's language the suffix of their names, what terminals show, and what tests of
+# pages draw.
+LANGUAGES = {"en": "", "zh_CN": ".zh"}
+TERMINALS = {"report": ["report", "demo/leak.stacks.pickle.xz"], "tune": ["tune", "demo/unet_multiscale.pickle.xz"]}
+PAGES = ["dashboard", "html-timeline", "html-map"]
 
 
 def install() -> None:
@@ -69,32 +76,51 @@ def run_tests(binary: Path = BINARY, *, pictures: bool = False) -> str:
 
     Args:
         binary: The program.
-        pictures: Also write the pictures of the documents into docs/images: of pages, and of the report that README.md shows.
+        pictures: Also write the pictures of the documents into docs/images, in English and in Chinese: of pages, and of
+            reports in a terminal.
 
     Raises:
-        StepFailed: a test failed, or Chromium or the packages are not installed.
+        StepFailed: a test failed, or Chromium, a Chinese font or the packages are not installed.
     """
     env = {**os.environ, "VRAM_BINARY": str(binary), "VRAM_PYTHON": sys.executable, "NO_COLOR": "1"}
     if pictures:
-        env["VRAM_PICTURES"] = str(ROOT / "docs" / "images")
-        _draw_report(binary)
+        _check_fonts()
+        env["VRAM_PICTURES"] = str(IMAGES)
+        for name, words in TERMINALS.items():
+            for language, suffix in LANGUAGES.items():
+                _draw_terminal(binary, words, language, IMAGES / f"{name}{suffix}.png")
     output = _node("node_modules/vitest/vitest.mjs", "run", env=env)
+    if pictures:
+        for name in [*TERMINALS, *PAGES]:
+            for suffix in LANGUAGES.values():
+                small_png.shrink(IMAGES / f"{name}{suffix}.png")
     passed = re.search(r"Tests +(.+)", output)
     return passed[1].strip() if passed else output
 
 
-def _draw_report(binary: Path) -> None:
-    """Draw the report in README.md, of the recording of `vram demo` that leaks."""
-    report = subprocess.run(
-        [binary, "report", "demo/leak.stacks.pickle.xz"],
+def _check_fonts() -> None:
+    if not subprocess.run(["fc-list", ":lang=zh"], capture_output=True, text=True, check=True).stdout:
+        raise StepFailed("expected a Chinese font for the Chinese pictures, found none: install fonts-droid-fallback")
+
+
+def _draw_terminal(binary: Path, words: list[str], language: str, picture: Path) -> None:
+    """Draw what the program prints in a language."""
+    printed = subprocess.run(
+        [binary, *words],
         cwd=ROOT,
-        env={**os.environ, "CLICOLOR_FORCE": "1", "COLUMNS": "101", "LC_ALL": "C.UTF-8", "LANGUAGE": "en"},
+        env={
+            **os.environ,
+            "CLICOLOR_FORCE": "1",
+            "COLUMNS": "101",
+            "LC_ALL": f"{language}.UTF-8",
+            "LANGUAGE": language,
+        },
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         timeout=60,
     )
-    terminal_picture.draw(report.stdout, ROOT / "docs" / "images" / "report.png")
+    terminal_picture.draw(printed.stdout, picture)
 
 
 def _translations() -> str:

@@ -180,6 +180,56 @@ VRAM_API vram_status vram_board_request(vram_board_trim_request* request);
  * unknown). Has no effect if no page is open. May be called from any thread. */
 VRAM_API void vram_board_answer(uint64_t number, uint64_t bytes);
 
+/* Requests to list the segments of this process's allocators, for example by the dashboard of
+ * `vram serve`. */
+#define VRAM_SEGMENT_SMALL 1u      /* of small requests */
+#define VRAM_SEGMENT_EXPANDABLE 2u /* grows by pages */
+#define VRAM_SEGMENT_PRIVATE 4u    /* of a pool that the program keeps apart, as CUDA graphs do */
+
+typedef struct vram_board_segment {
+  uint64_t device; /* as posted by this process */
+  uint64_t address;
+  uint64_t size_bytes; /* the sum of its blocks */
+  uint64_t stream;
+  uint32_t kinds;
+  uint32_t block_count;
+} vram_board_segment;
+
+#define VRAM_BLOCK_FREE 0u
+#define VRAM_BLOCK_ALLOCATED 1u
+#define VRAM_BLOCK_HELD 2u /* freed, but work of other streams still uses it */
+
+typedef struct vram_board_block {
+  uint64_t size_bytes;
+  uint64_t requested_bytes; /* at most size_bytes; 0: free, or unknown */
+  uint64_t state;
+} vram_board_block;
+
+typedef struct vram_board_list {
+  size_t struct_bytes; /* sizeof(vram_board_list) */
+  const vram_board_segment* segments;
+  size_t segment_count;
+  size_t segment_bytes; /* sizeof(vram_board_segment) */
+  /* Those of each segment by address, without gaps; those of the first segment first. */
+  const vram_board_block* blocks;
+  size_t block_count;
+  size_t block_bytes; /* sizeof(vram_board_block) */
+} vram_board_list;
+
+/* Returns the number of the newest unanswered request, for vram_board_answer_segments(); 0: there
+ * is none, or no page is open. From the first call on, the page states that this process answers.
+ * Takes no lock and makes no system call, except for the first call in a fork, as
+ * vram_board_post(). May be called from any thread; two threads may receive the same request. */
+VRAM_API uint64_t vram_board_segments_request(void);
+/* Answers the request with this number by a file in the folder of the page, which the requester
+ * removes. The file has at most 8192 segments and 65,536 blocks; the last segments of a longer list
+ * are left out and only counted. NULL: the segments cannot be listed. Has no effect if no page is
+ * open. No two threads may call it at the same time.
+ * VRAM_INVALID_VALUE: the sizes match no version of this library, or segments and blocks do not add
+ * up. VRAM_FILE_FAILED: the file cannot be written. vram_last_error() has the details, and the
+ * answer states that there is no list. */
+VRAM_API vram_status vram_board_answer_segments(uint64_t number, const vram_board_list* list);
+
 typedef enum vram_board_owner {
   VRAM_OWNER_ALIVE = 0,
   VRAM_OWNER_DEAD = 1,     /* the process ended and left its page */

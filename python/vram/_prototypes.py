@@ -65,6 +65,12 @@ PROCESS_COMPUTE = 1
 PROCESS_GRAPHICS = 2
 NO_INSTANCE = 4294967295
 BOARD_DEVICES = 16
+SEGMENT_SMALL = 1
+SEGMENT_EXPANDABLE = 2
+SEGMENT_PRIVATE = 4
+BLOCK_FREE = 0
+BLOCK_ALLOCATED = 1
+BLOCK_HELD = 2
 VENDOR_NVIDIA = 0
 VENDOR_AMD = 1
 VENDOR_INTEL = 2
@@ -352,6 +358,43 @@ class BoardTrimRequest(Structure):
     ]
 
 
+class BoardSegment(Structure):
+    """Struct ``vram_board_segment``."""
+
+    _fields_ = [
+        ("device", c_uint64),
+        ("address", c_uint64),
+        ("size_bytes", c_uint64),
+        ("stream", c_uint64),
+        ("kinds", c_uint32),
+        ("block_count", c_uint32),
+    ]
+
+
+class BoardBlock(Structure):
+    """Struct ``vram_board_block``."""
+
+    _fields_ = [
+        ("size_bytes", c_uint64),
+        ("requested_bytes", c_uint64),
+        ("state", c_uint64),
+    ]
+
+
+class BoardList(Structure):
+    """Struct ``vram_board_list``."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("segments", POINTER(BoardSegment)),
+        ("segment_count", c_size_t),
+        ("segment_bytes", c_size_t),
+        ("blocks", POINTER(BoardBlock)),
+        ("block_count", c_size_t),
+        ("block_bytes", c_size_t),
+    ]
+
+
 class BoardPage(Structure):
     """Struct ``vram_board_page``."""
 
@@ -438,6 +481,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_board_post": (c_int, [POINTER(BoardFigures)]),
     "vram_board_request": (c_int, [POINTER(BoardTrimRequest)]),
     "vram_board_answer": (None, [c_uint64, c_uint64]),
+    "vram_board_segments_request": (c_uint64, []),
+    "vram_board_answer_segments": (c_int, [c_uint64, POINTER(BoardList)]),
     "vram_board_read": (c_int, [c_uint32, POINTER(BoardPage)]),
 }
 REPORT_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {

@@ -46,7 +46,7 @@ class OpenBoard {
   void close() {
     const std::scoped_lock lock(lock_);
     is_to_be_renewed_ = false;
-    const record::Board* const board = board_.exchange(nullptr);
+    record::Board* const board = board_.exchange(nullptr);
     if (board == nullptr) return;
     board->withdraw();
     (void)record::sweep_board(board->folder());  // forked children that ended meanwhile

@@ -7,12 +7,15 @@
 #include "gpu/rocm/rocm_smi.hpp"
 #include "record/board.hpp"
 #include "record/board_reader.hpp"
+#include "record/segment_list.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <link.h>
 #include <memory>
 #include <optional>
@@ -182,6 +185,10 @@ using vram::capi::OpenBoard;
 using vram::record::Board;
 using vram::record::BoardDevice;
 using vram::record::BoardReading;
+using vram::record::BoardSlot;
+using vram::record::kBoardUnknown;
+using vram::record::ListedBlock;
+using vram::record::ListedSegment;
 using vram::record::PageRequest;
 
 static_assert(VRAM_BOARD_DEVICES == vram::record::kBoardDevices);
@@ -204,6 +211,31 @@ void write_figures(vram_board_page& page, const vram::record::BoardFigures& figu
                        device.num_ooms,   device.num_device_alloc, device.num_device_free};
   }
   std::copy(std::begin(figures.scope), std::end(figures.scope), page.scope);
+}
+
+// The structs of the interface are those of the file.
+static_assert(sizeof(vram_board_segment) == sizeof(ListedSegment) &&
+              offsetof(vram_board_segment, stream) == offsetof(ListedSegment, stream) &&
+              offsetof(vram_board_segment, kinds) == offsetof(ListedSegment, kinds));
+static_assert(sizeof(vram_board_block) == sizeof(ListedBlock) &&
+              offsetof(vram_board_block, state) == offsetof(ListedBlock, state));
+static_assert(VRAM_SEGMENT_SMALL == vram::record::kSegmentSmall &&
+              VRAM_SEGMENT_EXPANDABLE == vram::record::kSegmentExpandable &&
+              VRAM_SEGMENT_PRIVATE == vram::record::kSegmentPrivate);
+
+bool is_list(const vram_board_list& list) {
+  return list.struct_bytes == sizeof list &&
+         (list.segment_count == 0 ||
+          (list.segments != nullptr && list.segment_bytes == sizeof(vram_board_segment))) &&
+         (list.block_count == 0 ||
+          (list.blocks != nullptr && list.block_bytes == sizeof(vram_board_block)));
+}
+
+template <typename Listed, typename Given>
+std::vector<Listed> as_listed(const Given* given, size_t count) {
+  std::vector<Listed> listed(count);
+  if (count > 0) std::memcpy(static_cast<void*>(listed.data()), given, count * sizeof(Listed));
+  return listed;
 }
 
 vram_board_page as_c(const BoardReading& reading) {
@@ -266,6 +298,32 @@ vram_status vram_board_request(vram_board_trim_request* newest) {
 
 void vram_board_answer(uint64_t number, uint64_t bytes) {
   if (Board* const board = OpenBoard::get().current()) board->answer({.number = number}, bytes);
+}
+
+uint64_t vram_board_segments_request(void) {
+  Board* const board = OpenBoard::get().current();
+  if (board == nullptr) return 0;
+  board->set_lists_segments();
+  return board->request(BoardSlot::kSegments).value_or(PageRequest{}).number;
+}
+
+vram_status vram_board_answer_segments(uint64_t number, const vram_board_list* list) {
+  last_error().clear();
+  Board* const board = OpenBoard::get().current();
+  if (board == nullptr) return VRAM_OK;
+  const PageRequest request{.number = number};
+  if (list == nullptr || !is_list(*list)) {
+    board->answer(request, kBoardUnknown, BoardSlot::kSegments);
+    return list == nullptr ? VRAM_OK
+                           : refuse(VRAM_INVALID_VALUE,
+                                    "expected the sizes of a list, its segments and its blocks");
+  }
+  const auto answered =
+      board->answer_segments(request, as_listed<ListedSegment>(list->segments, list->segment_count),
+                             as_listed<ListedBlock>(list->blocks, list->block_count));
+  if (answered) return VRAM_OK;
+  const bool is_wrong = answered.error().code == vram::Code::kBadInput;
+  return refuse(is_wrong ? VRAM_INVALID_VALUE : VRAM_FILE_FAILED, answered.error().message);
 }
 
 vram_status vram_board_read(uint32_t pid, vram_board_page* page) {

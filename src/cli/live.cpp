@@ -77,16 +77,18 @@ Live::Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> 
       table_(gpu::drm::machine_roots().proc, commands),
       postings_(std::move(postings)) {}
 
-Live Live::playing(watch::Playable playable) {
+Live Live::playing(watch::Playable playable, watch::CommandLines commands) {
   auto playback = std::make_shared<watch::Playback>(std::move(playable));
   const auto open = [playback]() -> Result<watch::PlayedGpu> { return watch::PlayedGpu(playback); };
-  return Live({watch::opener_of("sim", open)}, playback, watch::CommandLines::kFull);
+  return Live({watch::opener_of("sim", open)}, playback, commands);
 }
 
 Result<Live> Live::of(const LiveSource& source, watch::CommandLines commands) {
   if (source.recording)
     return (source.recording->empty() ? open_demo() : open_playable(*source.recording))
-        .map(playing);
+        .map([commands](watch::Playable playable) {
+          return playing(std::move(playable), commands);
+        });
   std::vector<watch::Opener> openers = all_openers();
   if (!source.driver.empty())
     std::erase_if(openers, [&](const auto& opener) { return opener.name != source.driver; });

@@ -52,7 +52,7 @@ class Live {
  private:
   Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings,
        watch::CommandLines commands);
-  [[nodiscard]] static Live playing(watch::Playable playable);
+  [[nodiscard]] static Live playing(watch::Playable playable, watch::CommandLines commands);
 
   watch::Sources sources_;
   watch::Rates rates_;

@@ -6,6 +6,7 @@
 #include "explain/explain.hpp"
 #include "explain/moment/state.hpp"
 #include "trace/open.hpp"
+#include "watch/process_texts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -59,6 +60,16 @@ TEST_P(Played, IsWhatAReportSaysAtThatTime) {
       EXPECT_EQ(posted.peak_bytes, device.peak.allocated.totals.allocated_bytes);
     }
   }
+}
+
+TEST(Live, CommandLinesAreShortenedAsRequested) {
+  const LiveSource source{.recording = data_path("../../demo/unet_multiscale.pickle.xz")};
+  const auto command = [&](watch::CommandLines commands) {
+    return Live::of(source, commands).value().take_sample().processes.at(0).facts->command;
+  };
+  const std::string full = command(watch::CommandLines::kFull).value();
+  EXPECT_EQ(command(watch::CommandLines::kName), watch::program_name(full));
+  EXPECT_FALSE(command(watch::CommandLines::kOff));
 }
 
 TEST(Playable, ARecordingWithoutAClockTakesAMinute) {

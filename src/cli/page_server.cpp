@@ -81,6 +81,7 @@ Result<> serve_page(pages::Page page, const serve::Address& address, Console& co
   const auto guard = std::make_shared<const serve::Guard>(
       serve::Guard{.inner = serve::Router(routes_of(bodies_of(std::move(page)))),
                    .token = std::make_shared<const serve::Token>(std::string()),
+                   .has_changes = false,
                    .refused = [](const serve::Request&, std::string_view) {}});
   serve::ServerHooks hooks;
   hooks.handle = [guard](const serve::Request& request) { return (*guard)(request); };

@@ -6,6 +6,7 @@
 #include "base/result.hpp"
 #include "base/rights.hpp"
 #include "base/threads.hpp"
+#include "base/time.hpp"
 #include "cli/live.hpp"
 #include "cli/reloading.hpp"
 #include "cli/signals.hpp"
@@ -18,12 +19,14 @@
 #include "serve/history_api.hpp"
 #include "serve/http_server.hpp"
 #include "serve/jobs.hpp"
+#include "serve/live_segments.hpp"
 #include "serve/metrics_route.hpp"
 #include "serve/recording_routes.hpp"
 #include "serve/recordings.hpp"
 #include "serve/service_manager.hpp"
 #include "watch/reclaim.hpp"
 #include "watch/sampler.hpp"
+#include "watch/segments_request.hpp"
 #include "watch/take_snapshot.hpp"
 
 #include <fmt/ranges.h>
@@ -46,6 +49,8 @@ using serve::LogLevel;
 // When it ends: for answers that are being made, and for what receivers and the history wait for.
 constexpr auto kAnswersTimeout = std::chrono::seconds(1);
 constexpr auto kSavingTimeout = std::chrono::seconds(4);
+// In which a process is to list its segments. A longer step is met by one of the next requests.
+constexpr uint64_t kSegmentsNs = 5 * kSecondNs;
 
 // A connection takes a descriptor, and many systems begin with 1024. Half of them stay for drivers,
 // the history and what is read of processes.
@@ -123,6 +128,9 @@ class Serving {
   std::shared_ptr<serve::Recordings> recordings_;  // null: there is no folder
   std::shared_ptr<serve::Jobs> jobs_ =
       std::make_shared<serve::Jobs>([] { return watch::current_moment().time_ns; });
+  std::shared_ptr<serve::LiveSegments> segments_ = std::make_shared<serve::LiveSegments>(
+      [](uint32_t pid) { return watch::request_segments(board_folders(), pid, kSegmentsNs); },
+      [] { return watch::current_moment().time_ns; }, watch::monotonic_ns);
   std::unique_ptr<serve::HttpServer> server_;
   std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
@@ -248,7 +256,7 @@ serve::Router Serving::router() const {
                             .board_folders = board_folders,
                             .commands = settings_.commands,
                             .recordings = settings_.recordings},
-                           jobs_));
+                           jobs_, segments_));
   add(serve::recording_routes(recordings_));
   routes.push_back(serve::openapi_route());
   routes.push_back(serve::dashboard_route(pages::dashboard_page()));
@@ -443,6 +451,7 @@ void Serving::end() {
   has_ended = saving.join_until(deadline) && has_ended;
   recordings_.reset();  // ends vram report, if it is running
   has_ended = jobs_->end(kAnswersTimeout) && has_ended;
+  has_ended = segments_->end(kAnswersTimeout) && has_ended;
   has_ended = sampler_->end() && has_ended;
   if (has_ended) {
     // The last owner of the history waits for its thread and closes the file.

@@ -15,8 +15,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -78,6 +80,7 @@ class TimelinePicture {
 
   [[nodiscard]] std::vector<LegendRow> legend_rows() const;
   [[nodiscard]] std::string summary() const;
+  [[nodiscard]] std::optional<uint64_t> shown_limit() const;
   [[nodiscard]] uint32_t scope_rows() const;
   [[nodiscard]] double x_of(double value) const {
     const Window& window = scale_.window();
@@ -124,6 +127,11 @@ void TimelinePicture::lay_out() {
   plot_.left = kGutter;
   plot_.right = std::floor(frame_.width - kMargin - (is_wide ? kLegendWidth + kMargin : 0));
   columns_ = gather_columns(view_, groups_, scale_, static_cast<size_t>(plot_.right - plot_.left));
+  uint64_t largest = 1;
+  for (const auto* values : {&columns_.peak, &columns_.reserved, &columns_.used})
+    for (const uint64_t each : *values) largest = std::max(largest, std::min(each, kMaxBytes));
+  // The axis ends a little above the largest value, and not at its next round one.
+  axis_top_ = static_cast<double>(largest) * 1.04;
   const double steps = view_.report.steps.steps.empty() ? 0 : kStepBand + 2;
   steps_top_ = kHeader;
   scopes_top_ = steps_top_ + steps;
@@ -138,11 +146,6 @@ void TimelinePicture::lay_out() {
   }
   plot_.bottom = std::max(min_bottom, frame_.height - kAxisBand - legend_height_);
   scene_.height = std::max(frame_.height, plot_.bottom + kAxisBand);
-  uint64_t largest = 1;
-  for (const auto* values : {&columns_.peak, &columns_.reserved, &columns_.used})
-    for (const uint64_t each : *values) largest = std::max(largest, std::min(each, kMaxBytes));
-  // The axis ends a little above the largest value, and not at its next round one.
-  axis_top_ = static_cast<double>(largest) * 1.04;
 }
 
 std::string TimelinePicture::summary() const {
@@ -230,11 +233,17 @@ void TimelinePicture::draw_lines() {
     const auto first = static_cast<size_t>(known - columns_.used.begin());
     scene_.items.emplace_back(Path{edge(columns_.used, first), theme_.used, 1.5});
   }
-  std::optional<uint64_t> limit = view_.report.memory_bytes;
-  if (!limit && !view_.report.ooms.empty()) limit = view_.report.ooms.front().limit_bytes;
-  if (!limit || static_cast<double>(*limit) > axis_top_) return;
+  const std::optional<uint64_t> limit = shown_limit();
+  if (!limit) return;
   const double y = std::round(y_of(*limit)) + 0.5;
   scene_.items.emplace_back(Path{{{plot_.left, y}, {plot_.right, y}}, theme_.danger, 1, true});
+}
+
+// What the program could have, if it came close.
+std::optional<uint64_t> TimelinePicture::shown_limit() const {
+  std::optional<uint64_t> limit = view_.report.memory_bytes;
+  if (!limit && !view_.report.ooms.empty()) limit = view_.report.ooms.front().limit_bytes;
+  return limit && static_cast<double>(*limit) <= axis_top_ ? limit : std::nullopt;
 }
 
 void TimelinePicture::draw_axis() {
@@ -369,9 +378,10 @@ void TimelinePicture::draw_marks() {
     const double x = x_of(scale_.of_event(event));
     if (x >= plot_.left - 1 && x <= plot_.right + 1) marks.push_back({x, words, colour});
   };
-  add(columns_.peak_events[columns_.peak_column], tr("peak"), theme_.ink);
+  // By importance: a mark without room for its words has none.
   for (const explain::Oom& oom : view_.report.ooms)
     add(oom.moment.event, tr("out of memory"), theme_.danger);
+  add(columns_.peak_events[columns_.peak_column], tr("peak"), theme_.ink);
   for (const int64_t event : emptied_caches(view_)) add(event, tr("cache emptied"), theme_.muted);
   std::vector<std::pair<double, double>> taken;
   const auto is_free = [&](double from, double to) {
@@ -379,18 +389,23 @@ void TimelinePicture::draw_marks() {
         taken, [&](const auto& each) { return from < each.second && to > each.first; });
   };
   const double tip = plot_.top - 1;
+  std::vector<const Mark*> drawn;
   for (const Mark& mark : marks) {
     if (!is_free(mark.x - 2, mark.x + 2)) continue;
     scene_.items.emplace_back(
         Area{{{mark.x, tip}, {mark.x - 4.5, tip - 8}, {mark.x + 4.5, tip - 8}}, mark.colour});
-    const double width = text_width(mark.words, kTextSize);
-    const bool is_left = mark.x + 8 + width > plot_.right;
-    const double from = is_left ? mark.x - 8 - width : mark.x + 8;
-    const bool has_room = is_free(from - 6, from + width + 6);
     taken.emplace_back(mark.x - 6, mark.x + 6);
-    if (!has_room) continue;
-    taken.emplace_back(from, from + width);
-    text({from, tip - 1}, mark.words, mark.colour);
+    drawn.push_back(&mark);
+  }
+  for (const Mark* mark : drawn) {
+    const double width = text_width(mark->words, kTextSize);
+    const std::array places = {mark->x + 8, mark->x - 8 - width};  // right of the mark, or left
+    const auto* const from = std::ranges::find_if(places, [&](double each) {
+      return each >= plot_.left && each + width <= plot_.right && is_free(each, each + width);
+    });
+    if (from == places.end()) continue;
+    taken.emplace_back(*from - 6, *from + width + 6);
+    text({*from, tip - 1}, mark->words, mark->colour);
   }
 }
 
@@ -400,6 +415,7 @@ std::vector<LegendRow> TimelinePicture::legend_rows() const {
   if (!columns_.used.empty() && columns_.used[at] > 0)
     rows.push_back({tr("device, used by all processes"), columns_.used[at], theme_.used, true});
   rows.push_back({tr("reserved"), columns_.reserved[at], theme_.ink, true});
+  if (const auto limit = shown_limit()) rows.push_back({tr("limit"), *limit, theme_.danger, true});
   for (auto each = columns_.groups.rbegin(); each != columns_.groups.rend(); ++each)
     rows.push_back({group_text(groups_.id, each->name), each->bytes[at],
                     colour_of(theme_, each->rank), false});

@@ -114,8 +114,9 @@ Board::~Board() {
   munmap(page_, kBoardPageBytes);
 }
 
-void Board::withdraw() const {
+void Board::withdraw() {
   if (owner_pid_ != static_cast<uint32_t>(getpid())) return;
+  remove_listed();
   const auto named = PageFile::open_path(path_, owner_pid_);
   if (named && named->owner() == page_->owner) unlink(path_.c_str());
 }
@@ -153,14 +154,47 @@ std::optional<PageRequest> Board::request(BoardSlot which) const {
   return is_another ? std::nullopt : std::optional(request);
 }
 
+BoardRequest& Board::slot(BoardSlot slot) const {
+  switch (slot) {
+    case BoardSlot::kRecord:
+      return page_->recording;
+    case BoardSlot::kSegments:
+      return page_->segments;
+    default:
+      return page_->request;
+  }
+}
+
 void Board::set_records(bool records) {
   Word(page_->records).store(records ? 1 : 0, std::memory_order_relaxed);
+}
+
+void Board::set_lists_segments() {
+  const Word lists(page_->lists_segments);
+  if (lists.load(std::memory_order_relaxed) == 0) lists.store(1, std::memory_order_relaxed);
 }
 
 bool Board::answer(const PageRequest& request, uint64_t bytes, BoardSlot which) {
   Word(slot(which).answer_bytes).store(bytes, std::memory_order_relaxed);
   Word(slot(which).answered).store(request.number, std::memory_order_seq_cst);
   return Word(slot(which).writing).load(std::memory_order_seq_cst) <= request.number;
+}
+
+void Board::remove_listed() {
+  if (!listed_.empty()) (void)unlink(listed_.c_str());
+  listed_.clear();
+}
+
+Result<> Board::answer_segments(const PageRequest& request, std::span<const ListedSegment> segments,
+                                std::span<const ListedBlock> blocks) {
+  remove_listed();
+  const std::string path = answered_segments(folder(), owner_pid_, request.number);
+  (void)unlink(path.c_str());  // of a process that died here, and had our pid
+  const auto bytes = write_segments(path, segments, blocks);
+  if (bytes) listed_ = path;
+  if (!answer(request, bytes.value_or(kBoardUnknown), BoardSlot::kSegments)) remove_listed();
+  if (!bytes) return tl::unexpected(bytes.error());
+  return {};
 }
 
 }  // namespace vram::record

@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "record/board_page.hpp"
+#include "record/segment_list.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -41,6 +42,7 @@ class Board {
   [[nodiscard]] static Result<Board> open(const std::string& folder);
   Board(Board&& other) noexcept
       : path_(std::move(other.path_)),
+        listed_(std::move(other.listed_)),
         owner_pid_(other.owner_pid_),
         page_(std::exchange(other.page_, nullptr)) {}
   Board& operator=(Board&&) = delete;
@@ -48,7 +50,7 @@ class Board {
   [[nodiscard]] std::string folder() const { return path_.substr(0, path_.rfind('/')); }
   // Removes the page, unless this is a fork of the process that owns it. post() may still be
   // called; it has no effect.
-  void withdraw() const;
+  void withdraw();
 
   // False: another thread was posting.
   bool post(const BoardPosting& posting) noexcept;
@@ -56,16 +58,22 @@ class Board {
   [[nodiscard]] std::optional<PageRequest> request(BoardSlot slot = BoardSlot::kTrim) const;
   // States whether requests to record are answered.
   void set_records(bool records);
+  // States that requests to list the segments are answered.
+  void set_lists_segments();
   // kBoardUnknown: the released amount is unknown. Returns false if the request was taken back.
   bool answer(const PageRequest& request, uint64_t bytes, BoardSlot slot = BoardSlot::kTrim);
+  // Writes the file of a list of segments, and answers with its size; a failure is answered, too.
+  // The requester removes the file; if it does not, the next answer and withdraw() do.
+  Result<> answer_segments(const PageRequest& request, std::span<const ListedSegment> segments,
+                           std::span<const ListedBlock> blocks);
 
  private:
   Board(std::string path, BoardPage* page);
+  void remove_listed();
   std::string path_;
+  std::string listed_;  // the file of the last answer_segments(); empty: none
   uint32_t owner_pid_;
-  [[nodiscard]] BoardRequest& slot(BoardSlot slot) const {
-    return slot == BoardSlot::kTrim ? page_->request : page_->recording;
-  }
+  [[nodiscard]] BoardRequest& slot(BoardSlot slot) const;
   BoardPage* page_;  // shared memory; not inherited by a fork
 };
 

@@ -64,6 +64,7 @@ struct BoardFigures {
 //   - To release memory: on which device (as the process numbers it), at least how many bytes; all
 //     of what is not stated.
 //   - To record: how many steps, or how many ns; what is not stated does not end the recording.
+//   - To list its segments: nothing.
 struct PageOrder {
   uint64_t device_or_steps = kBoardUnknown;
   uint64_t bytes_or_ns = kBoardUnknown;
@@ -77,12 +78,12 @@ struct BoardRequest {
   uint64_t device_or_steps = 0;  // as in PageOrder
   uint64_t bytes_or_ns = 0;
   uint64_t answered = 0;
-  uint64_t answer_bytes = 0;  // released, or in the recording's file; unknown: it failed
+  uint64_t answer_bytes = 0;  // released, or in the file of the answer; unknown: it failed
   uint64_t writing = 0;  // the number of the request whose words are being written; above `wanted`:
                          // it was taken back
 };
 
-enum class BoardSlot : uint8_t { kTrim, kRecord };
+enum class BoardSlot : uint8_t { kTrim, kRecord, kSegments };
 
 struct BoardPage {
   uint64_t magic = kBoardMagic;
@@ -96,16 +97,26 @@ struct BoardPage {
   BoardRequest request;            // to release memory
   BoardRequest recording;          // to record
   uint64_t records = 0;            // 1: a flight recorder answers requests to record
-  char unused_requests[920] = {};
+  BoardRequest segments;           // to list its segments (segment_list.hpp)
+  uint64_t lists_segments = 0;     // 1: such requests are answered
+  char unused_requests[864] = {};
 };
 static_assert(offsetof(BoardPage, sequence) == 256);
 static_assert(offsetof(BoardPage, request) == 3072);
 static_assert(offsetof(BoardPage, recording) == 3120);
+static_assert(offsetof(BoardPage, segments) == 3176);
 static_assert(sizeof(BoardPage) == kBoardPageBytes);
 static_assert(std::is_trivially_copyable_v<BoardPage>);
 
 [[nodiscard]] constexpr size_t offset_of(BoardSlot slot) {
-  return slot == BoardSlot::kTrim ? offsetof(BoardPage, request) : offsetof(BoardPage, recording);
+  switch (slot) {
+    case BoardSlot::kRecord:
+      return offsetof(BoardPage, recording);
+    case BoardSlot::kSegments:
+      return offsetof(BoardPage, segments);
+    default:
+      return offsetof(BoardPage, request);
+  }
 }
 
 // The file in which the owner answers a request to record; no pid has such a name.

@@ -50,16 +50,30 @@ Result<> check(const std::string& folder, const PageFile& page) {
               page.owner().pid);
 }
 
+// Whether it says that it answers requests of this kind; every page answers those to trim.
+bool answers(const PageFile& page, BoardSlot slot) {
+  if (slot == BoardSlot::kTrim) return true;
+  const size_t offset = slot == BoardSlot::kRecord ? offsetof(BoardPage, records)
+                                                   : offsetof(BoardPage, lists_segments);
+  uint64_t flag = 0;
+  return page.read_at(&flag, sizeof flag, offset) && flag != 0;
+}
+
 }  // namespace
 
 Result<PageRequester> PageRequester::start(const std::string& folder, uint32_t pid,
                                            const PageOrder& order, BoardSlot slot) {
   VRAM_TRY_ASSIGN(auto page, PageFile::open(folder, pid, PageFile::Access::kReadAndWrite));
   VRAM_TRY(check(folder, page));
-  uint64_t records = 0;
-  if (slot == BoardSlot::kRecord &&
-      (!page.read_at(&records, sizeof records, offsetof(BoardPage, records)) || records == 0))
-    return fail(Code::kNotFound, "process {} has no flight recorder", pid);
+  if (!answers(page, slot)) {
+    if (slot == BoardSlot::kRecord)
+      return fail(Code::kNotFound, "process {} has no flight recorder", pid);
+    return fail(
+        Code::kNotFound,
+        "process {} does not list its segments: it does not use PyTorch, or another version "
+        "of vram",
+        pid);
+  }
   PageRequester requester(std::move(page), order, slot);
   requester.poll();
   return requester;

@@ -1,5 +1,5 @@
-// PageRequester: asks another process, through its status page, to release memory, or to record
-// (BoardSlot::kRecord); the counterpart of Board::request() and answer().
+// PageRequester: asks another process, through its status page, to release memory, to record, or to
+// list its segments (BoardSlot); the counterpart of Board::request() and answer().
 //
 //     start() ─▶ queued ── no other request is pending ─▶ asked ── the owner answers ─▶ answered
 //                └─────────── the owner dies, or removes its page ───────────▶ gone
@@ -33,8 +33,8 @@ class PageRequester {
  public:
   // kNotFound, kBadInput, kUnsupported: as PageFile::open; also kBadInput: the folder or the page
   // is open to others or has a second name, or the page is not its owner's; kNotFound: the owner is
-  // dead, or records nothing on request; kUnsupported: it is in another pid namespace, and must be
-  // asked from there.
+  // dead, or does not answer such requests; kUnsupported: it is in another pid namespace, and must
+  // be asked from there.
   [[nodiscard]] static Result<PageRequester> start(const std::string& folder, uint32_t pid,
                                                    const PageOrder& order,
                                                    BoardSlot slot = BoardSlot::kTrim);

@@ -215,7 +215,7 @@ TEST_F(PageRequesterTest, AnOwnerThatDiesOrLeavesIsSeen) {
   owner.kill();
   EXPECT_EQ(requester.wait(kLongNs), RequestState::kOwnerDied);
   EXPECT_EQ(refusal_of(owner.pid()), Code::kNotFound);
-  const Board board = Board::open(folder_).value();
+  Board board = Board::open(folder_).value();
   PageRequester left = start(self()).value();
   board.withdraw();
   EXPECT_EQ(left.wait(kLongNs), RequestState::kWithdrawn);

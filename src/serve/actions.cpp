@@ -107,6 +107,19 @@ Result<uint64_t> start_trim(const ActionSettings& settings, Jobs& jobs, const st
                     });
 }
 
+Result<uint32_t> pid_of(const JsonBody& members) {
+  VRAM_TRY_ASSIGN(const auto pid, members.number("pid"));
+  if (!pid || *pid == 0 || *pid > UINT32_MAX)
+    return fail(Code::kBadInput, "expected 'pid', the pid of a process");
+  return static_cast<uint32_t>(*pid);
+}
+
+Result<std::string> watched_segments(LiveSegments& segments, const std::string& body) {
+  VRAM_TRY_ASSIGN(const auto members, JsonBody::parse(body, {"pid"}));
+  VRAM_TRY_ASSIGN(const auto pid, pid_of(members));
+  return segments.watch(pid);
+}
+
 struct RecordRequest {
   uint32_t pid = 0;
   watch::RecordOrder order;
@@ -115,10 +128,7 @@ struct RecordRequest {
 Result<RecordRequest> parse_record(const std::string& body) {
   VRAM_TRY_ASSIGN(const auto members, JsonBody::parse(body, {"pid", "duration", "steps"}));
   RecordRequest request;
-  VRAM_TRY_ASSIGN(const auto pid, members.number("pid"));
-  if (!pid || *pid == 0 || *pid > UINT32_MAX)
-    return fail(Code::kBadInput, "expected the pid of the process to record");
-  request.pid = static_cast<uint32_t>(*pid);
+  VRAM_TRY_ASSIGN(request.pid, pid_of(members));
   VRAM_TRY_ASSIGN(request.order.steps, members.number("steps"));
   VRAM_TRY_ASSIGN(const auto duration_ns, members.duration_ns("duration"));
   if (request.order.steps && duration_ns)
@@ -198,8 +208,8 @@ std::vector<Route> silence_routes(const std::shared_ptr<alerts::AlertEngine>& al
                  })};
 }
 
-std::vector<Route> action_routes(const ActionSettings& settings,
-                                 const std::shared_ptr<Jobs>& jobs) {
+std::vector<Route> action_routes(const ActionSettings& settings, const std::shared_ptr<Jobs>& jobs,
+                                 const std::shared_ptr<LiveSegments>& segments) {
   return {{std::string(kFreePath),
            {},
            "what processes could release, as vram free --json",
@@ -217,6 +227,11 @@ std::vector<Route> action_routes(const ActionSettings& settings,
           change("/api/v1/record", "asks a process to record itself",
                  [settings, jobs](const Request& request, std::string_view) {
                    return started(start_recording(settings, *jobs, request.body));
+                 }),
+          change("/api/v1/segments",
+                 "the segments of a process's allocators, and asks it for newer ones",
+                 [segments](const Request& request, std::string_view) {
+                   return change_answer(watched_segments(*segments, request.body));
                  })};
 }
 

@@ -31,7 +31,7 @@ class ActionsTest : public ::testing::Test {
                                  .now_ns = [] { return uint64_t{0}; }},
                         .now_unix_ns = now,
                         .board_folders = [this] { return std::vector{folder_.file("board")}; }},
-                       jobs_))
+                       jobs_, segments_))
       routes.push_back(std::move(each));
     router_ = std::make_unique<Router>(std::move(routes));
   }
@@ -52,6 +52,11 @@ class ActionsTest : public ::testing::Test {
   history::testing::Folder folder_;
   std::shared_ptr<alerts::AlertEngine> engine_ = alerts::AlertEngine::open({}).value();
   std::shared_ptr<Jobs> jobs_ = std::make_shared<Jobs>([] { return kNow; });
+  std::shared_ptr<LiveSegments> segments_ = std::make_shared<LiveSegments>(
+      [](uint32_t pid) -> Result<watch::SegmentList> {
+        return fail(Code::kNotFound, "process {} has no status page", pid);
+      },
+      [] { return kNow; }, [] { return uint64_t{0}; });
   std::unique_ptr<Router> router_;
 };
 
@@ -109,6 +114,17 @@ TEST_F(ActionsTest, WrongTrimsAreRefusedAtOnce) {
   const Response stranger = post("/api/v1/trim", R"({"pids": [1]})");
   EXPECT_EQ(stranger.status, 404);
   EXPECT_THAT(stranger.body->text(), HasSubstr("has no status page"));
+}
+
+TEST_F(ActionsTest, SegmentsAreOfOneProcess) {
+  const Response asked = post("/api/v1/segments", R"({"pid": 7})");
+  ASSERT_EQ(asked.status, 200) << asked.body->text();
+  EXPECT_EQ(json(asked)["pid"], 7);
+  ASSERT_TRUE(segments_->end(kWaitLimit));
+  EXPECT_EQ(json(post("/api/v1/segments", R"({"pid": 7})"))["error"],
+            "process 7 has no status page");
+  for (const char* const body : {"", "{}", R"({"pid": 0})", R"({"pid": "7"})", R"({"pids": [7]})"})
+    EXPECT_EQ(post("/api/v1/segments", body).status, 400) << body;
 }
 
 TEST_F(ActionsTest, ARecordingNeedsAFolderAndAProcess) {

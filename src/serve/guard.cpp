@@ -59,7 +59,7 @@ bool Guard::is_misdirected(const Request& request) const {
 // Programs send neither Sec-Fetch-Site nor Origin. All current browsers send the first over https
 // and to localhost, and the second with each POST.
 std::optional<Response> Guard::refused_change(const Request& request) const {
-  if (request.method != Method::kPost) return std::nullopt;
+  if (request.method != Method::kPost || !has_changes) return std::nullopt;
   if (!has_authentication())
     return error_response(
         403,

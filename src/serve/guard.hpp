@@ -68,6 +68,8 @@ struct Guard {
   // Pages without any figure of this machine, which ask for the token themselves: a browser cannot
   // send one when it opens a page. Where there are users, it asks for a password by itself.
   std::function<bool(const Request&)> is_public = [](const Request&) { return false; };
+  // False: `inner` says that its paths answer no POST.
+  bool has_changes = true;
   // Called for each refusal; the text never contains the token.
   std::function<void(const Request&, std::string_view why)> refused;
 

@@ -115,6 +115,12 @@ TEST(Guard, ChangesAreForAuthenticatedClientsAlone) {
   EXPECT_EQ(gate.status(request), 401) << "public pages are for reading";
 }
 
+TEST(Guard, AServerWithoutChangesAnswersForItself) {
+  Gate gate("");
+  gate.guard.has_changes = false;
+  EXPECT_EQ(gate.status(change("https://evil.example", "cross-site")), 200) << "of the inner one";
+}
+
 // A browser adds a password that it knows to the requests of any page.
 TEST(Guard, ChangesFromPagesOfOtherSitesAreRefused) {
   Gate gate(kSecret);

@@ -1,86 +1,29 @@
 #include "watch/record_request.hpp"
 
+#include "base/language.hpp"
 #include "base/result.hpp"
-#include "base/time.hpp"
 #include "record/board_page.hpp"
-#include "record/board_reader.hpp"
-#include "record/page_requester.hpp"
-
-#include <fmt/format.h>
+#include "watch/file_request.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace vram::watch {
-namespace {
-
-using record::BoardSlot;
-using record::PageRequester;
-using record::RequestState;
-
-Result<std::string> folder_of(const std::vector<std::string>& folders, uint32_t pid) {
-  for (const std::string& folder : folders) {
-    const auto page = record::read_board(folder, pid);
-    if (page && page->state == record::OwnerState::kAlive) return folder;
-  }
-  return fail(Code::kNotFound, "process {} has no status page", pid);
-}
-
-// What the process has left, once it has answered.
-Result<Descriptor> answer_of(const std::string& folder, uint32_t pid,
-                             const PageRequester& requester) {
-  if (!requester.bytes())
-    return fail(Code::kIo, "process {} could not record: its disk or shared memory may be full",
-                pid);
-  struct stat process{};
-  if (stat(fmt::format("/proc/{}", pid).c_str(), &process) != 0)
-    return fail(Code::kIo, "process {} answered and ended before its recording was taken", pid);
-  return take_answer(record::answered_recording(folder, pid, requester.number()), process.st_uid);
-}
-
-}  // namespace
-
-Result<Descriptor> take_answer(const std::string& path, uid_t owner) {
-  // Without waiting for the writer of a pipe.
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat found{};
-  const bool is_taken = file.number() >= 0 && fstat(file.number(), &found) == 0;
-  (void)unlink(path.c_str());
-  if (!is_taken || !S_ISREG(found.st_mode) || found.st_uid != owner || found.st_nlink != 1)
-    return fail(Code::kIo, "expected a recording of user {} as {}, found none or another file",
-                owner, path);
-  return file;
-}
 
 Result<Descriptor> request_recording(const std::vector<std::string>& folders, uint32_t pid,
                                      const RecordOrder& order, uint64_t timeout_ns) {
-  VRAM_TRY_ASSIGN(const auto folder, folder_of(folders, pid));
-  VRAM_TRY_ASSIGN(auto requester,
-                  PageRequester::start(folder, pid,
-                                       {order.steps.value_or(record::kBoardUnknown),
-                                        order.duration_ns.value_or(record::kBoardUnknown)},
-                                       BoardSlot::kRecord));
-  (void)requester.wait(timeout_ns);
-  switch (requester.withdraw()) {
-    case RequestState::kAnswered:
-      return answer_of(folder, pid, requester);
-    case RequestState::kAsked:
-      return fail(Code::kIo,
-                  "process {} has not answered within {} s: it begins steps (vram.step()) too "
-                  "rarely, or none; set a longer --timeout",
-                  pid, timeout_ns / kSecondNs);
-    case RequestState::kQueued:
-      return fail(Code::kIo, "process {} was answering another request for {} s: try again", pid,
-                  timeout_ns / kSecondNs);
-    case RequestState::kOwnerDied:
-      return fail(Code::kIo, "process {} ended before it answered", pid);
-    default:
-      return fail(Code::kIo, "process {} removed its status page before it answered", pid);
-  }
+  return request_file(
+      folders, pid,
+      {.slot = record::BoardSlot::kRecord,
+       .order = {order.steps.value_or(record::kBoardUnknown),
+                 order.duration_ns.value_or(record::kBoardUnknown)},
+       .path = record::answered_recording,
+       .failed = tr("could not record: its disk or shared memory may be full"),
+       .silent = tr("it begins steps (vram.step()) too rarely, or none; set a longer --timeout")},
+      timeout_ns);
 }
 
 namespace {

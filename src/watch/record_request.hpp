@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <sys/types.h>
 #include <vector>
 
 namespace vram::watch {
@@ -33,10 +32,5 @@ struct RecordOrder {
 // the recording has holes, or the process still changes it; no file appears then.
 [[nodiscard]] Result<uint64_t> save_recording(const Descriptor& recording, const std::string& path,
                                               Replace replace = Replace::kOwn);
-
-// Opens a file that a process of user `owner` left, and removes its name. The process may belong to
-// another user than the caller, who may be root: a link, a pipe, another user's file or one with
-// several names is refused with kIo and not opened for reading.
-[[nodiscard]] Result<Descriptor> take_answer(const std::string& path, uid_t owner);
 
 }  // namespace vram::watch

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from program import BINARY, ROOT
 
 REQUEST = 3072  # where a page has the request area: wanted, device, bytes, answered, answer_bytes
+SEGMENTS_REQUEST = 3176  # and that of requests to list the segments
 UNKNOWN = (1 << 64) - 1
 MIB = 1 << 20
 
@@ -35,6 +36,17 @@ class Cuda:
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
         Cuda.reserved = dict(Cuda.allocated)
 sys.modules["torch"] = types.SimpleNamespace(cuda=Cuda, _C=None)
+"""
+
+# And lists the segments of a real program: those at the end of a bundled recording.
+SEGMENTS = f"""
+import lzma, pickle
+with lzma.open({str(ROOT / "demo" / "leak.stacks.pickle.xz")!r}) as recording:
+    listed = pickle.load(recording)["segments"]
+def memory_snapshot(include_traces):
+    assert not include_traces
+    return listed
+Cuda.memory_snapshot = staticmethod(memory_snapshot)
 """
 
 

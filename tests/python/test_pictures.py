@@ -35,10 +35,14 @@ def texts(picture: ET.Element) -> list[str]:
     return [element.text or "" for element in picture.iter(f"{SVG}text")]
 
 
-def test_the_picture_of_the_documentation_is_current() -> None:
-    """If it has changed on purpose: vram report demo/leak.stacks.pickle.xz --svg docs/images/timeline.svg --size 900x380 --force."""
-    done = vram("report", LEAK, "--svg", "-", *PICTURE_WORDS)
-    assert done.stdout == PICTURE.read_text(encoding="utf-8")
+@pytest.mark.parametrize(("language", "suffix"), [("en", ".svg"), ("zh_CN", ".zh.svg")])
+def test_the_picture_of_the_documentation_is_current(language: str, suffix: str) -> None:
+    """If it has changed on purpose: vram report demo/leak.stacks.pickle.xz --svg docs/images/timeline.svg --size 900x380 --force.
+
+    The Chinese one, timeline.zh.svg, with LANGUAGE=zh_CN.
+    """
+    done = vram("report", LEAK, "--svg", "-", *PICTURE_WORDS, LANG=f"{language}.UTF-8", LANGUAGE=language)
+    assert done.stdout == PICTURE.with_suffix(suffix).read_text(encoding="utf-8")
 
 
 def size_of(done: bytes) -> tuple[int, int]:
@@ -116,6 +120,24 @@ def test_a_flame_graph_needs_stacks() -> None:
     done = vram("report", ROOT / "demo" / "unet_multiscale.pickle.xz", "--picture", "flame", "--svg", "-")
     assert (done.returncode, done.stdout) == (2, "")
     assert "stacks" in done.stderr
+
+
+def ending_in_oom(file: Path) -> Path:
+    """A program that reaches its peak, and later asks for more than there is."""
+    events = []
+    for i in range(40):
+        at = {"addr": i << 30, "size": 20 << 20, "stream": 0, "time_us": 1000 * i, "frames": []}
+        events += [{"action": "segment_alloc", **at}, {"action": "alloc", **at}]
+    events.append({"action": "oom", "device_free": 0, "size": 20 << 20, "stream": 0, "time_us": 80_000, "frames": []})
+    file.write_bytes(pickle.dumps({"segments": [], "device_traces": [events]}))
+    return file
+
+
+@pytest.mark.parametrize("size", ["480x320", "960x420", "1600x600"])
+def test_marks_close_to_each_other_have_their_words(size: str, tmp_path: Path) -> None:
+    picture = drawn(ending_in_oom(tmp_path / "oom.pickle"), "--size", size)
+    found = {element.text: float(element.attrib["x"]) for element in picture.iter(f"{SVG}text")}
+    assert found["peak"] + 20 < found["out of memory"]
 
 
 def hostile(file: Path) -> Path:

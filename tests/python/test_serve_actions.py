@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from asked_program import MIB, STAND_IN, running
+from asked_program import MIB, SEGMENTS, STAND_IN, running
 from fake_gpus import PATIENCE_S, Machine, wait_until
 from program import IS_SANITIZED, ROOT
 from serving import TWO, Answer, Serve
@@ -137,6 +137,45 @@ def test_a_process_releases_its_cache_and_records_itself(serve: Serve, tmp_path:
     assert failed["state"] == "failed"
     wait_until(lambda: get(serve, "/api/v1/recordings")["recordings"][0]["state"] != "reading")
     assert get(serve, "/api/v1/recordings")["recordings"][0]["summary"]["events"] > 0
+
+
+@without_library
+def test_the_segments_of_a_process_are_those_that_its_allocator_reports(serve: Serve, tmp_path: pathlib.Path) -> None:
+    program = STAND_IN + SEGMENTS + TRAINING.removeprefix(STAND_IN).replace("FOLDER", str(tmp_path / "flight"))
+    counted = """
+for name in ("allocated", "reserved"):
+    size = "total_size" if name == "reserved" else "allocated_size"
+    setattr(Cuda, name, {0: sum(each[size] for each in listed), 1: 0})
+print("ready", flush=True)
+"""
+    with running(tmp_path / "board", program.replace('print("ready", flush=True)\n', counted)) as child:
+
+        def listed() -> Any:
+            answer = post(serve, "/api/v1/segments", {"pid": child.pid})
+            assert answer.status == 200, answer.body
+            return answer.json()
+
+        wait_until(lambda: listed()["list"] is not None)
+        found = listed()["list"]
+        wait_until(lambda: any(each["pid"] == child.pid for each in get(serve, "/api/v1/free")["processes"]))
+        (holder,) = [each for each in get(serve, "/api/v1/free")["processes"] if each["pid"] == child.pid]
+        reported = holder["devices"][0]
+        assert found["reserved_bytes"] == reported["reserved_bytes"] > 0
+        assert sum(each["size_bytes"] for each in found["segments"]) == reported["reserved_bytes"]
+        assert reported["allocated_bytes"] == sum(
+            size
+            for each in found["segments"]
+            for size, state in zip(each["sizes"], each["states"], strict=True)
+            if state == 1
+        )
+        assert found["block_count"] == sum(len(each["sizes"]) for each in found["segments"])
+        assert not list((tmp_path / "board").glob("segments-*"))
+    wait_until(lambda: listed()["error"] is not None)
+    assert listed()["list"] == found
+    stranger = post(serve, "/api/v1/segments", {"pid": 1})
+    assert stranger.json()["list"] is None
+    for body in ({}, {"pid": 0}, {"pid": "1"}, {"pid": 1, "all": True}):
+        assert post(serve, "/api/v1/segments", body).status == 400
 
 
 @pytest.mark.skipif(IS_SANITIZED, reason="sanitizers need more address space than a report may have")

@@ -4,6 +4,7 @@ import type { Status } from "../src/dashboard/api";
 import { clockStep, clockTicks } from "../src/dashboard/clock";
 import { type Course, rangeOf, stepAt } from "../src/dashboard/clock_chart";
 import { metricOf, METRICS, summaryOf } from "../src/dashboard/metrics";
+import { gpusOf, liveMap } from "../src/dashboard/segments";
 import { boundsOf, fromLink, initialState, toLink, withPast, withSample } from "../src/dashboard/state";
 
 const point = (time: number, average: number, spread: number, count: number) => ({
@@ -26,6 +27,47 @@ describe("links", () => {
   test("what a link states wrongly is left as it is", () => {
     for (const hash of ["#view=nothing", "#gpu=-1", "#metric=<script>", "#last=1e99", "#last=0", "#from=5&to=1", "#from=x", "", "#%"])
       expect(fromLink(hash)).toEqual({});
+  });
+});
+
+describe("the segments that a process lists", () => {
+  const MIB = 2 ** 20;
+  const kinds = { stream: 0, is_small: false, is_expandable: false, is_private: false };
+  const segment = (number: number, address: number, blocks: [number, number][]) => ({
+    ...kinds,
+    number,
+    address,
+    size_bytes: blocks.reduce((total, [size]) => total + size, 0),
+    sizes: blocks.map(([size]) => size),
+    requested: blocks.map(([size, state]) => (state === 1 ? size - 10 : 0)),
+    states: blocks.map(([, state]) => state),
+  });
+  const list = {
+    taken_unix_ns: 0,
+    segment_count: 3,
+    block_count: 6,
+    reserved_bytes: 34 * MIB,
+    segments: [
+      segment(1, 512 * MIB, [[4 * MIB, 1], [8 * MIB, 0], [2 * MIB, 2], [6 * MIB, 1]]),
+      segment(0, 256 * MIB, [[12 * MIB, 0]]),
+      segment(1, 900 * MIB, [[2 * MIB, 1]]),
+    ],
+  };
+
+  test("are those of one GPU, with blocks where they are and free memory as holes", () => {
+    expect(gpusOf(list)).toEqual([0, 1]);
+    const { views, blocks, requested } = liveMap(list, 1);
+    expect(views.map(({ used, holes }) => ({ used, holes }))).toEqual([
+      { used: 12 * MIB, holes: [{ address: 516 * MIB, bytes: 8 * MIB }] },
+      { used: 2 * MIB, holes: [] },
+    ]);
+    expect(views.flatMap((view) => view.blocks).map((block) => [blocks.address[block], blocks.blockBytes(block), blocks.group(block, 0), requested[block]])).toEqual([
+      [512 * MIB, 4 * MIB, 0, 4 * MIB - 10],
+      [524 * MIB, 2 * MIB, 2, 0],
+      [526 * MIB, 6 * MIB, 0, 6 * MIB - 10],
+      [900 * MIB, 2 * MIB, 0, 2 * MIB - 10],
+    ]);
+    expect(liveMap(list, 0).views[0]).toMatchObject({ used: 0, blocks: [], holes: [{ bytes: 12 * MIB }] });
   });
 });
 

@@ -58,12 +58,30 @@ class TorchFramework:
 
     def segments(self, device: int) -> list[dict[str, Any]]:
         """Return the allocator's segments as torch.cuda.memory_snapshot() lists them, without its history."""
-        snapshot = self._torch.cuda.memory_snapshot
-        try:
-            segments = snapshot(include_traces=False)
-        except TypeError:  # an older PyTorch
-            segments = snapshot()
+        segments = self._snapshot_without_history()
+        if segments is None:
+            segments = self._torch.cuda.memory_snapshot()
         return [segment for segment in segments if segment["device"] == device]
+
+    def all_segments(self) -> list[dict[str, Any]] | None:
+        """Return the segments of all devices, in a time that depends on their blocks only.
+
+        None: the program keeps a history of its memory, which an older PyTorch would copy.
+        """
+        if not self._torch.cuda.is_initialized():
+            return []
+        segments = self._snapshot_without_history()
+        if segments is None and not self._torch._C._cuda_isHistoryEnabled():
+            segments = self._torch.cuda.memory_snapshot()
+        return segments
+
+    def _snapshot_without_history(self) -> list[dict[str, Any]] | None:
+        """Return None where PyTorch cannot leave the history out."""
+        try:
+            segments: list[dict[str, Any]] = self._torch.cuda.memory_snapshot(include_traces=False)
+        except TypeError:  # an older PyTorch
+            return None
+        return segments
 
     def pci_id(self, device: int) -> str | None:
         """See Counters. PyTorch reports it from 2.7 on."""
@@ -203,3 +221,8 @@ class TorchFramework:
         if any(issubclass(type(item), graph) for item in gc.get_objects()):
             return tr("CUDA graphs use them")
         return None
+
+
+def is_private(segment: dict[str, Any]) -> bool:
+    """Return whether a segment of a snapshot belongs to a graph or a ``MemPool``."""
+    return tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)

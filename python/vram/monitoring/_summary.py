@@ -8,7 +8,7 @@ from typing import Any
 
 from vram._arguments import MAX_INT32, require_integers
 from vram._frameworks import COUNTERS, used_framework
-from vram._frameworks._torch import TorchFramework
+from vram._frameworks._torch import TorchFramework, is_private
 from vram._sizes import format_size
 from vram._texts import columns_of, tr, tr_later
 from vram.monitoring import _driver, _peaks
@@ -201,7 +201,7 @@ def _summaries(segments: Iterable[dict[str, Any]]) -> tuple[StreamSummary, ...]:
     sums: dict[tuple[int, str], _Sum] = {}
     for segment in segments:
         kind = str(segment["segment_type"])
-        pool = f"private {kind}" if _is_private(segment) else kind
+        pool = f"private {kind}" if is_private(segment) else kind
         sums.setdefault((int(segment["stream"]), pool), _Sum()).add(segment)
     return tuple(
         StreamSummary(
@@ -209,10 +209,6 @@ def _summaries(segments: Iterable[dict[str, Any]]) -> tuple[StreamSummary, ...]:
         )
         for (stream, pool), each in sorted(sums.items())
     )
-
-
-def _is_private(segment: dict[str, Any]) -> bool:
-    return tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
 
 
 def _blocks(segment: dict[str, Any]) -> list[tuple[int, int, bool]]:
@@ -229,7 +225,7 @@ def _releasable(segment: dict[str, Any], free: list[tuple[int, int]]) -> int:
 
     A private pool keeps its memory as long as its graph or ``MemPool`` lives.
     """
-    if _is_private(segment):
+    if is_private(segment):
         return 0
     if not segment.get("is_expandable"):
         return int(segment["total_size"]) if sum(size for _, size in free) == segment["total_size"] else 0

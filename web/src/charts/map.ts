@@ -1,7 +1,6 @@
 // Draws the memory map: all segments in order of address, as one strip that is broken into rows, so that a column of pixels stands for
 // the same number of bytes everywhere. Blocks have the colour of their group, holes are empty.
-import type { Detail } from "../data/detail";
-import type { SegmentView } from "../data/segments";
+import type { MapBlocks, SegmentView } from "../data/segments";
 import { bytes } from "../format";
 import { t } from "../texts";
 import { FONT, type Pen } from "./canvas";
@@ -65,7 +64,7 @@ function forParts(layout: MapLayout, from: number, size: number, draw: (x: numbe
 }
 
 export interface MapState {
-  detail: Detail;
+  blocks: MapBlocks;
   dimension: number;
   highlight: number | null;
   block: number | null;
@@ -81,11 +80,11 @@ export function drawMap(pen: Pen, layout: MapLayout, state: MapState, theme: The
     context.fillStyle = theme.isDark ? "#262d36" : "#e9edf1";
     forParts(layout, start, view.segment.bytes, (x, y, width) => context.fillRect(x, y, width, height));
     for (const block of view.blocks) {
-      const group = state.detail.group(block, state.dimension);
+      const group = state.blocks.group(block, state.dimension);
       context.fillStyle = colourOf(group, theme);
       context.globalAlpha = state.highlight !== null && state.highlight !== group ? 0.22 : 1;
-      const offset = start + state.detail.address[block] - view.segment.address;
-      forParts(layout, offset, state.detail.blockBytes(block), (x, y, width) => {
+      const offset = start + state.blocks.address[block] - view.segment.address;
+      forParts(layout, offset, state.blocks.blockBytes(block), (x, y, width) => {
         // A hair of room between blocks, where there is room for it.
         context.fillRect(x, y + 1, width > 3 ? width - 0.6 : width, height - 2);
       });
@@ -112,10 +111,10 @@ function outline(context: CanvasRenderingContext2D, layout: MapLayout, state: Ma
   const index = layout.views.findIndex((view) => view.blocks.includes(block));
   if (index < 0) return;
   const view = layout.views[index];
-  const offset = layout.starts[index] + state.detail.address[block] - view.segment.address;
+  const offset = layout.starts[index] + state.blocks.address[block] - view.segment.address;
   context.strokeStyle = theme.ink;
   context.lineWidth = 2;
-  forParts(layout, offset, state.detail.blockBytes(block), (x, y, width) => context.strokeRect(x, y, Math.max(width, 2), height));
+  forParts(layout, offset, state.blocks.blockBytes(block), (x, y, width) => context.strokeRect(x, y, Math.max(width, 2), height));
 }
 
 export interface MapPlace {
@@ -125,7 +124,7 @@ export interface MapPlace {
 }
 
 /** What is at a place of the picture. */
-export function placeAt(layout: MapLayout, detail: Detail, x: number, y: number): MapPlace | null {
+export function placeAt(layout: MapLayout, blocks: MapBlocks, x: number, y: number): MapPlace | null {
   const row = Math.floor((y - layout.top) / layout.rowHeight);
   const share = (x - layout.left) / layout.width;
   if (row < 0 || row >= layout.rows || share < 0 || share > 1) return null;
@@ -141,7 +140,7 @@ export function placeAt(layout: MapLayout, detail: Detail, x: number, y: number)
   const view = layout.views[index];
   if (!view || at >= layout.starts[index] + view.segment.bytes) return null;
   const address = view.segment.address + at - layout.starts[index];
-  const block = view.blocks.find((each) => detail.address[each] <= address && detail.address[each] + detail.blockBytes(each) > address);
+  const block = view.blocks.find((each) => blocks.address[each] <= address && blocks.address[each] + blocks.blockBytes(each) > address);
   const hole = view.holes.find((each) => each.address <= address && each.address + each.bytes > address);
   return { view, block: block ?? null, hole: hole ?? null };
 }

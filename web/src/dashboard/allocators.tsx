@@ -1,6 +1,7 @@
-// Allocators: the processes that report what their allocators hold, requests to release cached memory or to record themselves, and what
-// came of them.
+// Allocators: the processes that report what their allocators hold, their segments, requests to release cached memory or to record
+// themselves, and what came of them.
 import { useState } from "preact/hooks";
+import { useStore } from "../app/store";
 import { theme } from "../charts/palette";
 import { bytes, count } from "../format";
 import { t } from "../texts";
@@ -8,6 +9,7 @@ import type { Free, Holder, Job } from "./api";
 import { type Board, programOf } from "./board";
 import { agoText } from "./clock";
 import { usePolled } from "./poll";
+import { SegmentsPanel } from "./segments_panel";
 
 const PAUSE_MS = 3_000;
 
@@ -36,7 +38,6 @@ export function AllocatorsView({ board }: { board: Board }) {
       </ul>
       {all.length > asked.length && <p class="calm">{t("Further processes that hold memory and cannot be asked: {0}", all.length - asked.length)}</p>}
       <Jobs jobs={jobs.document?.jobs ?? []} />
-      <p class="calm">{t("Record a process and open its report to see its segments, pools and blocks in the memory map.")}</p>
     </section>
   );
 }
@@ -46,7 +47,10 @@ async function trim(board: Board, body: object, again: () => void): Promise<void
   again();
 }
 
+const gpuName = ({ device, number }: { device: number | null; number: number }): string => (device === null ? t("its GPU {0}", number) : `GPU ${device}`);
+
 function HolderRow({ board, holder, again }: { board: Board; holder: Holder; again: () => void }) {
+  const isOpen = useStore(board.store).segments === holder.pid;
   return (
     <li class="holder-row" data-pid={holder.pid} data-cached={holder.cached_bytes ?? ""}>
       <div class="holder-name">
@@ -66,8 +70,12 @@ function HolderRow({ board, holder, again }: { board: Board; holder: Holder; aga
         <button type="button" class="action" disabled={holder.cached_bytes === 0} onClick={() => trim(board, { pids: [holder.pid] }, again)}>
           {t("release its cache")}
         </button>
+        <button type="button" class="action" aria-expanded={isOpen} onClick={() => board.store.set({ segments: isOpen ? null : holder.pid })}>
+          {t("segments")}
+        </button>
         <RecordForm board={board} pid={holder.pid} again={again} />
       </div>
+      {isOpen && <SegmentsPanel board={board} pid={holder.pid} gpuName={(number) => gpuName(holder.devices.find((each) => each.number === number) ?? { device: null, number })} />}
     </li>
   );
 }
@@ -83,7 +91,7 @@ function Reserved({ device }: { device: Holder["devices"][number] }) {
   ];
   return (
     <div class="reserved">
-      <span class="calm">{device.device === null ? t("its GPU {0}", device.number) : `GPU ${device.device}`}</span>
+      <span class="calm">{gpuName(device)}</span>
       <div class="memory-bar" role="img" aria-label={t("Reserved memory: tensors and cache")}>
         {parts.map(([name, value, colour]) => (
           <span key={name} style={{ width: `${(Math.min(value ?? 0, most) / most) * 100}%`, background: colour }} />

@@ -127,6 +127,32 @@ export interface Job {
   error: string | null;
 }
 
+export interface SegmentList {
+  taken_unix_ns: number;
+  segment_count: number;
+  block_count: number;
+  reserved_bytes: number;
+  segments: {
+    number: number; // of the GPU, as the process counts
+    address: number;
+    size_bytes: number;
+    stream: number;
+    is_small: boolean;
+    is_expandable: boolean;
+    is_private: boolean;
+    sizes: number[]; // of its blocks, by address
+    requested: number[];
+    states: number[];
+  }[];
+}
+
+export interface Segments {
+  pid: number;
+  is_asked: boolean;
+  error: string | null;
+  list: SegmentList | null;
+}
+
 export interface Recording {
   name: string;
   size_bytes: number;

@@ -9,8 +9,8 @@ export interface Polled<T> {
   again(): void;
 }
 
-/** `pauseMs` may depend on what was read last. */
-export function usePolled<T>(board: Board, path: string, pauseMs: (last: T | null) => number): Polled<T> {
+/** `pauseMs` may depend on what was read last. With a body, which stays the same, it is posted. */
+export function usePolled<T>(board: Board, path: string, pauseMs: (last: T | null) => number, body?: object): Polled<T> {
   const { link, isPaused } = useStore(board.store);
   const [document, setDocument] = useState<T | null>(null);
   const [trouble, setTrouble] = useState("");
@@ -22,7 +22,7 @@ export function usePolled<T>(board: Board, path: string, pauseMs: (last: T | nul
     const read = async () => {
       let last = document;
       try {
-        last = await board.api.get<T>(path);
+        last = await (body ? board.api.post<T>(path, body) : board.api.get<T>(path));
         if (isOver) return;
         setDocument(last);
         setTrouble("");

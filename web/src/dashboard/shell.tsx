@@ -135,7 +135,7 @@ function Foot({ board }: { board: Board }) {
       <button type="button" class="pause" onClick={() => board.pause()}>
         {isPaused ? t("continue") : t("pause")}
       </button>
-      <a href="api">{t("all paths of this server")}</a>
+      {!board.api.hasToken && <a href={board.api.address("api")}>{t("all paths of this server")}</a>}
     </footer>
   );
 }

@@ -31,6 +31,7 @@ export interface DashboardState {
   metric: string;
   span: Span;
   selection: { from: number; to: number } | null; // within the span
+  segments: number | null; // the pid of the process whose segments are shown
   hidden: Set<string>; // keys of devices that the history leaves out
   isPaused: boolean;
   help: boolean;
@@ -62,6 +63,7 @@ export function initialState(): DashboardState {
     metric: "used_bytes",
     span: { last: 3600 },
     selection: null,
+    segments: null,
     hidden: new Set(),
     isPaused: false,
     help: false,
@@ -109,6 +111,7 @@ const isView = (text: string | null): text is ViewId => VIEW_IDS.some((id) => id
 export function toLink(state: DashboardState): string {
   const words = new URLSearchParams({ view: state.view });
   if (state.device !== null) words.set("gpu", String(state.device));
+  if (state.view === "allocators" && state.segments !== null) words.set("segments", String(state.segments));
   if (state.view === "history") {
     words.set("metric", state.metric);
     if ("last" in state.span) words.set("last", String(state.span.last));
@@ -131,6 +134,8 @@ export function fromLink(hash: string): Partial<DashboardState> {
   if (isView(view)) found.view = view;
   const gpu = number("gpu");
   if (gpu !== null) found.device = gpu;
+  const segments = number("segments");
+  if (segments !== null) found.segments = segments;
   const metric = words.get("metric");
   if (metric?.match(/^[a-z_]{1,60}$/)) found.metric = metric;
   const [last, from, to] = [number("last"), number("from"), number("to")];

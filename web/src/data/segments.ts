@@ -96,6 +96,13 @@ export function returnsOf(changes: SegmentChange[]): SegmentReturn[] {
   return found;
 }
 
+/** What a map knows of its blocks, by their numbers. A report's Detail is one. */
+export interface MapBlocks {
+  address: ArrayLike<number>;
+  blockBytes(block: number): number;
+  group(block: number, dimension: number): number;
+}
+
 /** A segment with its blocks and the free space between them. */
 export interface SegmentView {
   segment: Segment;

@@ -99,3 +99,28 @@ export function attachPointer(canvas: HTMLCanvasElement, actions: PointerActions
     canvas.removeEventListener("dblclick", onDouble);
   };
 }
+
+export interface PlaceActions {
+  hover(x: number, y: number): void;
+  click?(x: number, y: number): void;
+  leave(): void;
+}
+
+/** Hovers and clicks on a picture without an axis. */
+export function attachPlaces(canvas: HTMLCanvasElement, actions: PlaceActions): () => void {
+  const at = (event: PointerEvent): [number, number] => {
+    const box = canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  const move = (event: PointerEvent) => actions.hover(...at(event));
+  const up = (event: PointerEvent) => actions.click?.(...at(event));
+  const leave = () => actions.leave();
+  canvas.addEventListener("pointermove", move);
+  canvas.addEventListener("pointerup", up);
+  canvas.addEventListener("pointerleave", leave);
+  return () => {
+    canvas.removeEventListener("pointermove", move);
+    canvas.removeEventListener("pointerup", up);
+    canvas.removeEventListener("pointerleave", leave);
+  };
+}

@@ -6,10 +6,12 @@ import { Canvas, type Pen } from "../charts/canvas";
 import { drawMap, layOutMap, type MapLayout, placeAt } from "../charts/map";
 import { colourOf, theme } from "../charts/palette";
 import type { SegmentView } from "../data/segments";
-import { address, bytes, count } from "../format";
+import { address, bytes } from "../format";
 import { t } from "../texts";
+import { attachPlaces } from "../ui/pointer";
 import { Tooltip, type TooltipContent } from "../ui/tooltip";
 import { BlockDetails } from "./block";
+import { kindOf, MapFacts } from "./map_facts";
 import { SpaceChart } from "./space";
 
 export function MapView({ app }: { app: App }) {
@@ -21,33 +23,22 @@ export function MapView({ app }: { app: App }) {
   const draw = (pen: Pen) => {
     if (!detail) return;
     layout.current = layOutMap(views, pen.width, pen.height);
-    drawMap(pen, layout.current, { detail, dimension: state.dimension, highlight: state.highlight, block: state.block === null ? null : detail.indexOf(state.block) }, theme());
+    drawMap(pen, layout.current, { blocks: detail, dimension: state.dimension, highlight: state.highlight, block: state.block === null ? null : detail.indexOf(state.block) }, theme());
   };
   const attach = useMemo(
     () => (canvas: HTMLCanvasElement) => {
-      const at = (event: PointerEvent) => {
-        const of = app.detail;
-        const box = canvas.getBoundingClientRect();
-        const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-        return { x, y, place: of && layout.current ? placeAt(layout.current, of, x, y) : null };
-      };
-      const move = (event: PointerEvent) => {
-        const { x, y, place } = at(event);
-        setTip(place ? tooltipOf(app, place, x, y) : null);
-      };
-      const click = (event: PointerEvent) => {
-        const block = at(event).place?.block ?? null;
-        app.store.set({ block: block === null ? null : (app.detail?.ids[block] ?? null) });
-      };
-      const leave = () => setTip(null);
-      canvas.addEventListener("pointermove", move);
-      canvas.addEventListener("pointerup", click);
-      canvas.addEventListener("pointerleave", leave);
-      return () => {
-        canvas.removeEventListener("pointermove", move);
-        canvas.removeEventListener("pointerup", click);
-        canvas.removeEventListener("pointerleave", leave);
-      };
+      const at = (x: number, y: number) => (app.detail && layout.current ? placeAt(layout.current, app.detail, x, y) : null);
+      return attachPlaces(canvas, {
+        hover(x, y) {
+          const place = at(x, y);
+          setTip(place ? tooltipOf(app, place, x, y) : null);
+        },
+        click(x, y) {
+          const block = at(x, y)?.block ?? null;
+          app.store.set({ block: block === null ? null : (app.detail?.ids[block] ?? null) });
+        },
+        leave: () => setTip(null),
+      });
     },
     [app],
   );
@@ -83,7 +74,7 @@ function tooltipOf(app: App, place: NonNullable<ReturnType<typeof placeAt>>, x: 
     rows.push({ name: t("hole"), value: bytes(place.hole.bytes), isMain: true });
     rows.push({ name: t("address"), value: address(place.hole.address) });
   }
-  const kind = segment.isPrivate ? t("private pool") : segment.isSmall ? t("small requests") : segment.isExpandable ? t("expandable") : "";
+  const kind = kindOf(segment);
   rows.push({ name: kind ? `${t("segment")} · ${kind}` : t("segment"), value: bytes(segment.bytes) });
   rows.push({ name: t("of it in use"), value: bytes(place.view.used) });
   return { x, y, title: address(segment.address), rows };
@@ -117,28 +108,10 @@ export function pinners(app: App, views: SegmentView[]): Pinner[] {
 
 function MapSummary({ app, views }: { app: App; views: SegmentView[] }) {
   const names = app.groups(0);
-  const holes = views.flatMap((view) => (view.blocks.length > 0 ? view.holes : []));
-  const empty = views.filter((view) => view.blocks.length === 0);
-  const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
-  // Of each: its name, how many, and their bytes.
-  const facts: [string, string, number | null, number][] = [
-    ["segments", t("segments"), views.length, sum(views.map((view) => view.segment.bytes))],
-    ["blocks", t("blocks"), sum(views.map((view) => view.blocks.length)), sum(views.map((view) => view.used))],
-    ["holes", t("holes"), holes.length, sum(holes.map((hole) => hole.bytes))],
-    ["largest-hole", t("largest hole"), null, holes.reduce((most, hole) => Math.max(most, hole.bytes), 0)],
-    ["empty", t("empty segments"), empty.length, sum(empty.map((view) => view.segment.bytes))],
-  ];
   const list = pinners(app, views).slice(0, 30);
   return (
     <>
-      <dl class="facts is-first">
-        {facts.map(([id, name, number, size]) => (
-          <div key={id} data-fact={id} data-count={number} data-bytes={size}>
-            <dt>{name}</dt>
-            <dd>{number === null ? bytes(size) : `${count(number)}, ${bytes(size)}`}</dd>
-          </div>
-        ))}
-      </dl>
+      <MapFacts views={views} />
       {list.length > 0 && <h2>{t("Alone in segments with free space")}</h2>}
       <ol class="pinners">
         {list.map((pinner) => (

@@ -2,20 +2,23 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Alert, Free, Job, Recording } from "../../src/dashboard/api";
-import { BINARY, launch, RECORDINGS, recording, temporary } from "./page";
-import { openDashboard, proxy, Serve } from "./server";
+import type { Alert, Free, Job, Recording, SegmentList } from "../../src/dashboard/api";
+import { BINARY, launch, RECORDINGS, recording, temporary, tooltip } from "./page";
+import { openDashboard, proxy, Serve, violations } from "./server";
 
 const TOKEN = "a-token-of-the-tests-0123456789";
 const ROOT = new URL("../../../", import.meta.url).pathname;
 const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
 const PATIENCE = { timeout: 60_000 };
 
-// A stand-in for PyTorch with a cache of 40 MiB, steps, and a flight recorder.
+// A stand-in for PyTorch with a cache of 40 MiB, the segments of a bundled recording, steps, and a flight recorder.
 const PROGRAM = `
-import ctypes, sys, time, types
+import ctypes, lzma, pickle, sys, time, types
+with lzma.open(sys.argv[2]) as of_recording:
+    segments = pickle.load(of_recording)["segments"]
 class Cuda:
     reserved = 100 << 20
     is_initialized = staticmethod(lambda: True)
@@ -25,6 +28,7 @@ class Cuda:
     @staticmethod
     def empty_cache():
         Cuda.reserved = 60 << 20
+    memory_snapshot = staticmethod(lambda include_traces: segments)
 sys.modules["torch"] = types.SimpleNamespace(cuda=Cuda, _C=None)
 import vram
 from vram._library import library
@@ -57,7 +61,7 @@ beforeAll(async () => {
   const board = { VRAM_BOARD: temporary("board") };
   serve = await Serve.start(["--token-file", token, "--rules", rules, "--recordings", folder], board);
   const env = { ...process.env, ...board, PYTHONPATH: join(ROOT, "python"), VRAM_LIBRARY: join(dirname(BINARY), "libvram.so") };
-  const started = spawn("python3", ["-c", PROGRAM, temporary("flights")], { env, stdio: ["ignore", "pipe", "inherit"] });
+  const started = spawn("python3", ["-c", PROGRAM, temporary("flights"), recording(RECORDINGS[0])], { env, stdio: ["ignore", "pipe", "inherit"] });
   program = started;
   await new Promise<void>((resolve, reject) => {
     started.stdout.once("data", () => resolve());
@@ -125,6 +129,48 @@ test("a process releases its cache, and records itself", async () => {
   await page.waitForSelector(`[data-recording="${jobs[0].result?.name}"]`, PATIENCE);
   await page.close();
   server.close();
+});
+
+test("the segments of a process are drawn as it lists them, live", async () => {
+  const page = await signedIn(serve.url, "#view=allocators");
+  const row = `[data-pid="${program.pid}"]`;
+  await page.waitForSelector(row, PATIENCE);
+  await page.click(`${row} .action:text("segments")`);
+  await page.waitForSelector(".segments-panel canvas", PATIENCE);
+  const { list } = await fetch(`${serve.url}api/v1/segments`, {
+    method: "POST",
+    headers: { ...AUTHORIZED, "Content-Type": "application/json" },
+    body: JSON.stringify({ pid: program.pid }),
+  }).then((response) => response.json() as Promise<{ list: SegmentList }>);
+  const blocks = list.segments.flatMap(({ sizes, states }) => sizes.map((size, i) => ({ size, isFree: states[i] === 0 })));
+  const bytesOf = (some: { size: number }[]) => some.reduce((total, { size }) => total + size, 0);
+  const fact = (id: string) => page.$eval(`[data-fact="${id}"]`, (element) => [Number((element as HTMLElement).dataset.count), Number((element as HTMLElement).dataset.bytes)]);
+  const live = blocks.filter(({ isFree }) => !isFree);
+  expect(await fact("segments")).toEqual([list.segment_count, list.reserved_bytes]);
+  expect(await fact("blocks")).toEqual([live.length, bytesOf(live)]);
+  const [, inHoles] = await fact("holes");
+  const [, inEmpty] = await fact("empty");
+  expect(inHoles + inEmpty).toBe(bytesOf(blocks.filter(({ isFree }) => isFree)));
+  const box = await page.locator(".segments-map canvas").boundingBox();
+  if (!box) throw new Error("no map");
+  await page.mouse.move(box.x + 30, box.y + 40);
+  await page.waitForSelector(".tooltip");
+  expect(await tooltip(page)).toHaveProperty("address");
+  // The next list comes by itself.
+  const taken = await page.getAttribute(".segments-panel", "data-taken");
+  await page.waitForFunction((before) => document.querySelector(".segments-panel")?.getAttribute("data-taken") !== before, taken, PATIENCE);
+  await page.waitForFunction((pid) => location.hash.includes(`segments=${pid}`), program.pid);
+  await page.evaluate(axe.source);
+  expect(await violations(page)).toEqual([]);
+  for (const { width, height } of [{ width: 1920, height: 1080 }, { width: 1280, height: 720 }, { width: 390, height: 844 }]) {
+    await page.setViewportSize({ width, height });
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    if (process.env.VRAM_LOOKS) await page.screenshot({ path: join(process.env.VRAM_LOOKS, `segments-${width}.png`) });
+  }
+  await page.setViewportSize({ width: 1280, height: 720 });
+  await page.click(`${row} .action:text("segments")`);
+  await page.waitForFunction(() => !document.querySelector(".segments-panel"));
+  await page.close();
 });
 
 test("recordings show their findings, and open as reports", async () => {

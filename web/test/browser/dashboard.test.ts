@@ -7,7 +7,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { History, PastProcesses, Status } from "../../src/dashboard/api";
 import { BINARY, launch, RECORDINGS, recording, temporary } from "./page";
-import { openDashboard, proxy, Serve } from "./server";
+import { openDashboard, proxy, Serve, violations } from "./server";
 
 const SIZES = [
   { width: 1280, height: 720 },
@@ -31,16 +31,6 @@ afterAll(async () => {
 });
 
 const views = (page: Page) => page.$$eval("nav button", (buttons) => buttons.length);
-
-async function violations(page: Page): Promise<string[]> {
-  return page.evaluate(async () => {
-    const { axe } = window as unknown as { axe: typeof import("axe-core") };
-    const { violations } = await axe.run();
-    return violations
-      .filter(({ impact }) => impact === "serious" || impact === "critical")
-      .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)} ${nodes[0].failureSummary}`);
-  });
-}
 
 describe("the dashboard", () => {
   test("shows devices and processes as the API reports them", async () => {
@@ -156,6 +146,7 @@ describe("access", () => {
     expect(await page.textContent(".token .trouble")).toContain("token");
     await send(TOKEN);
     await page.waitForSelector("tr[data-pid]");
+    expect(await page.$("footer a")).toBeNull(); // a browser sends no token when it opens a page
     await page.reload();
     await page.waitForSelector("tr[data-pid]");
     expect(await page.context().cookies()).toEqual([]);
@@ -175,6 +166,8 @@ describe("access", () => {
       await page.keyboard.press("2");
       await page.waitForSelector(".summaries li");
       expect(problems).toEqual([]);
+      await page.goto(url.slice(0, -1)); // the same without the slash
+      await page.waitForSelector("tr[data-pid]");
       await page.click("footer a");
       await page.waitForSelector("table a");
       await page.click('text="/api/v1/devices"');
@@ -252,7 +245,8 @@ describe("its appearance", () => {
 const DEVICES = [0, 1, 2, 3].map((index) => ({ index, train: 41 + index * 7, serve: index === 2 ? 22 : 0 }));
 
 test.runIf(process.env.VRAM_PICTURES)("writes the picture of the documents", async () => {
-  const sleeping = ["python3 train.py --model llama-3-8b", "python3 -m vllm.entrypoints.openai.api_server"].map((name) => spawn("sleep", ["600"], { argv0: name }));
+  // Programs that wait for their input.
+  const sleeping = ["python3 train.py --model llama-3-8b", "python3 -m vllm.entrypoints.openai.api_server"].map((argv0) => spawn("cat", [], { argv0 }));
   const sections = DEVICES.map(
     ({ index, train, serve }) =>
       `device ${index}\nname NVIDIA H100 80GB HBM3\nuuid GPU-${index}\npci 0 ${16 + index} 0\ntotal 81559M\nused ${train + serve + 1}G\nreserved 614M\n` +
@@ -267,6 +261,9 @@ test.runIf(process.env.VRAM_PICTURES)("writes the picture of the documents", asy
   await page.waitForSelector(".spark canvas", { timeout: 30_000 });
   await page.waitForTimeout(12_000); // so that the curves have a length
   await page.screenshot({ path: join(process.env.VRAM_PICTURES as string, "dashboard.png") });
+  await page.click("text=中文");
+  await page.waitForFunction(() => document.documentElement.lang === "zh");
+  await page.screenshot({ path: join(process.env.VRAM_PICTURES as string, "dashboard.zh.png") });
   await page.close();
   await shown.end();
   for (const each of sleeping) each.kill();

@@ -18,6 +18,16 @@ export function vram(...words: string[]): string {
   return execFileSync(BINARY, words, { encoding: "utf8", maxBuffer: 2 ** 28 });
 }
 
+/** The languages of the pictures in the documents. */
+export const LANGUAGES = [
+  { language: "en", suffix: "" },
+  { language: "zh_CN", suffix: ".zh" },
+];
+
+export function vramIn(language: string, ...words: string[]): string {
+  return execFileSync(BINARY, words, { encoding: "utf8", env: { ...process.env, LC_ALL: `${language}.UTF-8`, LANGUAGE: language } });
+}
+
 /** The page of a recording. */
 export function pageOf(path: string): string {
   const page = temporary(`${path.replaceAll(/\W/g, "_")}.html`);

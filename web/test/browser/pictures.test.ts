@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { launch, open, pageOf, RECORDINGS, recording } from "./page";
+import { launch, LANGUAGES, open, pageOf, RECORDINGS, recording, temporary, vramIn } from "./page";
 
 const SIZES = [
   { width: 1280, height: 720 },
@@ -44,10 +44,14 @@ const PICTURES = [
 ];
 
 test.runIf(process.env.VRAM_PICTURES)("writes the pictures of the documents", async () => {
-  for (const { name, recording: of, hash } of PICTURES) {
-    const { page } = await open(browser, pageOf(recording(of)), hash);
-    await page.waitForTimeout(300);
-    await page.screenshot({ path: join(process.env.VRAM_PICTURES as string, `${name}.png`) });
-    await page.close();
+  for (const { language, suffix } of LANGUAGES) {
+    for (const { name, recording: of, hash } of PICTURES) {
+      const path = temporary(`${name}${suffix}.html`);
+      vramIn(language, "report", recording(of), "--html", path);
+      const { page } = await open(browser, path, hash);
+      await page.waitForTimeout(300);
+      await page.screenshot({ path: join(process.env.VRAM_PICTURES as string, `${name}${suffix}.png`) });
+      await page.close();
+    }
   }
 });

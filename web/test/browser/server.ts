@@ -49,13 +49,15 @@ export class Serve {
 export async function proxy(target: string, path: string, host?: string): Promise<{ url: string; server: Server }> {
   const to = new URL(target);
   const server = createServer((incoming, outgoing) => {
-    if (!incoming.url?.startsWith(path)) {
+    // As jupyter-server-proxy does, also without the slash behind the port.
+    const asked = incoming.url === path.slice(0, -1) ? path : (incoming.url ?? "");
+    if (!asked.startsWith(path)) {
       outgoing.writeHead(404).end();
       return;
     }
     const headers = { ...incoming.headers, host: host ?? incoming.headers.host };
     const passed = request(
-      { host: to.hostname, port: to.port, path: `/${incoming.url.slice(path.length)}`, method: incoming.method, headers },
+      { host: to.hostname, port: to.port, path: `/${asked.slice(path.length)}`, method: incoming.method, headers },
       (answer) => {
         outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
         answer.pipe(outgoing);
@@ -88,4 +90,15 @@ export async function openDashboard(browser: Browser, url: string, hash = "", { 
   });
   await page.goto(url + hash);
   return { page, problems, last };
+}
+
+/** What axe-core, whose source the page has run, finds serious. */
+export async function violations(page: Page): Promise<string[]> {
+  return page.evaluate(async () => {
+    const { axe } = window as unknown as { axe: typeof import("axe-core") };
+    const { violations } = await axe.run();
+    return violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)} ${nodes[0].failureSummary}`);
+  });
 }

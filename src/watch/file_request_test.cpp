@@ -1,3 +1,5 @@
+#include "watch/file_request.hpp"
+
 #include "watch/record_request.hpp"
 
 #include <gtest/gtest.h>
