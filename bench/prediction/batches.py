@@ -39,7 +39,7 @@ def arguments() -> argparse.Namespace:
     predicted.add_argument("found", type=Path)
     predicted.add_argument("--gpu", default="16GiB")
     predicted.add_argument("--precision", default="fp32")
-    predicted.add_argument("--half", choices=["choose", "prove", "fresh"])
+    predicted.add_argument("--half", choices=["choose", "prove", "fresh", "blind"])
     predicted.add_argument("--only", nargs="*", default=[], help="names of families")
     predicted.add_argument("--seconds", type=float, default=7200)
     predicted.add_argument("--jobs", type=int, default=1)
@@ -102,6 +102,8 @@ def predict(wanted: argparse.Namespace) -> int:
         for family in families.FAMILIES
         if (not wanted.half or family.half == wanted.half) and (not wanted.only or family.name in wanted.only)
     ]
+    if wanted.only:
+        chosen.sort(key=lambda family: wanted.only.index(family.name))
     with tempfile.TemporaryDirectory() as folder:
         outs = {family.name: Path(folder) / f"{family.name}.json" for family in chosen}
         tasks = [

@@ -38,13 +38,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=500, help="no program starts later than this")
     parser.add_argument("--jobs", type=int, default=14)
-    parser.add_argument("--half", choices=["choose", "prove", "fresh"])
+    parser.add_argument("--half", choices=["choose", "prove", "fresh", "blind"])
     parser.add_argument("--only", nargs="*", default=[], help="names of families")
     parser.add_argument("--allocator", choices=[*ALLOCATORS], help="internal: this process already has its settings")
     return parser.parse_args()
 
 
-def run_within(program: Any, limit_bytes: int) -> dict[str, Any]:
+def run_within(program: Any, limit_bytes: int, seed: int = 0) -> dict[str, Any]:
     """Returns whether the steps of the program run if PyTorch's allocator may reserve so much, and its counters; once in a process."""
     import families
     import torch
@@ -54,7 +54,7 @@ def run_within(program: Any, limit_bytes: int) -> dict[str, Any]:
     total = torch.cuda.get_device_properties(0).total_memory
     # PyTorch multiplies and truncates.
     torch.cuda.set_per_process_memory_fraction(min(1.0, (limit_bytes + 1) / total))
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     try:
         step = families.build(program)
         for _ in range(STEPS):

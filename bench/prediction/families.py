@@ -2,7 +2,8 @@
 
 The halves were fixed before any of the programs was measured, but after the first rules were written. Rules and constants are chosen with the programs of `choose` alone; those of
 `prove` are measured too, but only to show how exact the rules are for programs that they were not tuned for. `fresh` was added later, after rules
-had been changed with `prove` in view: its programs were predicted before they were measured for the first time.
+had been changed with `prove` in view: its programs were predicted before they were measured for the first time. So were those of `blind`, which were
+written before rules were changed with `fresh` in view.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import blind_others
+import blind_vision
 import fresh_language
 import fresh_others
 import fresh_vision
@@ -19,7 +22,7 @@ import vision
 from training import Setup, Step
 
 HALVES = ("choose", "prove")
-GROUPS = (*HALVES, "fresh")
+GROUPS = (*HALVES, "fresh", "blind")
 BOTH = ("fp32", "bf16_autocast")
 PURE = (*BOTH, "bf16")
 
@@ -54,6 +57,10 @@ def prove(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, 
 
 def fresh(build: Callable[[Setup], Step], *batches: int) -> Family:
     return Family(build.__name__, "fresh", build, (batches[0], batches[1]))
+
+
+def blind(build: Callable[[Setup], Step], *batches: int) -> Family:
+    return Family(build.__name__, "blind", build, (batches[0], batches[1]))
 
 
 FAMILIES = (
@@ -100,6 +107,20 @@ FAMILIES = (
     fresh(fresh_others.wavenet, 4, 14),
     fresh(fresh_others.conformer, 6, 20),
     fresh(fresh_others.actor_critic, 24, 72),
+    blind(blind_vision.regnet, 24, 72),
+    blind(blind_vision.shufflenet, 48, 160),
+    blind(blind_vision.pyramid, 8, 24),
+    blind(blind_vision.pix2pix, 8, 24),
+    blind(blind_vision.volumes, 2, 6),
+    blind(blind_vision.styles, 16, 48),
+    blind(blind_vision.super_resolution, 8, 28),
+    blind(blind_vision.convmixer, 24, 80),
+    blind(blind_others.tcn, 16, 56),
+    blind(blind_others.quartznet, 12, 40),
+    blind(blind_others.neox, 4, 10),
+    blind(blind_others.tagger, 32, 112),
+    blind(blind_others.molecules, 400, 1500),
+    blind(blind_others.nerf, 8, 24),
 )
 
 
@@ -123,5 +144,6 @@ def preload() -> None:
     import transformers
 
     for name in ("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM", "T5ForConditionalGeneration", "BertForMaskedLM", "CLIPModel",
-                 "Wav2Vec2ForAudioFrameClassification", "WhisperForConditionalGeneration", "SiglipModel", "Gemma3ForCausalLM"):  # fmt: skip
+                 "Wav2Vec2ForAudioFrameClassification", "WhisperForConditionalGeneration", "SiglipModel", "Gemma3ForCausalLM",
+                 "GPTNeoXForCausalLM"):  # fmt: skip
         getattr(transformers, name)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import dataclasses
 import functools
 import json
 import lzma
@@ -68,9 +69,26 @@ def predict(program: Any, gpu: str, torch_version: str, out: Path) -> None:
             replayed = _program.replay(run.trace_path, name)
             least = _program.replay(run._path_at_limit, name, finds_capacity=True)["min_capacity_bytes"]
             found[allocator] = [replayed["peak_requested_bytes"], replayed["peak_reserved_bytes"], least]
+            found.setdefault("limits", {})[allocator] = promised(run, name)
     except Exception as error:
         found["error"] = f"{type(error).__name__}: {error}"[:300]
     out.write_text(json.dumps(found))
+
+
+def promised(run: Any, allocator: str) -> int:
+    """Returns the least that the allocator may reserve for which a dry run promises that the program fits."""
+    from vram.dry._results import fits_on
+
+    run._settings = dataclasses.replace(run._settings, allocator=allocator)
+    for name in ("_needed_bytes", "_replayed", "peak", "fits"):
+        run.__dict__.pop(name, None)
+    needed, error = run._needed_bytes, run.relative_error
+    low, high = needed, 2 * needed
+    while high - low > 1:
+        middle = (low + high) // 2
+        gpu = dataclasses.replace(run._settings.gpu, total_bytes=middle)
+        low, high = (low, middle) if fits_on(gpu, needed, error) else (middle, high)
+    return high - int(run._running().outside_bytes)
 
 
 def least(capacities: Path | None, allocator: str, program: str) -> int | None:
@@ -149,6 +167,7 @@ def arguments() -> argparse.Namespace:
     predicting.add_argument("--gpu", default="H200")
     predicting.add_argument("--torch", default="2.11.0", help="the PyTorch that is measured")
     predicting.add_argument("--jobs", type=int, default=1)
+    predicting.add_argument("--seconds", type=float, default=7200, help="no program starts later than this")
     comparing = commands.add_parser("compare")
     comparing.add_argument("measured", type=Path)
     comparing.add_argument("predicted", type=Path)
@@ -167,21 +186,16 @@ def predict_all(wanted: argparse.Namespace) -> int:
         for program in families.programs((wanted.half,) if wanted.half else families.GROUPS)
         if program.name not in found and (not wanted.only or program.family.name in wanted.only)
     ]
-    for first in range(0, len(chosen), wanted.jobs):
-        with tempfile.TemporaryDirectory() as folder:
-            outs = {
-                program.name: Path(folder) / f"{program.name}.json" for program in chosen[first : first + wanted.jobs]
-            }
-            tasks = [
-                (program.name, functools.partial(predict, program, wanted.gpu, wanted.torch, outs[program.name]))
-                for program in chosen[first : first + wanted.jobs]
-            ]
-            run_forked(", ".join(outs), tasks, wanted.jobs, 600)
-            for name, out in outs.items():
-                found[name] = json.loads(out.read_text()) if out.exists() else {"error": "the process ended"}
-        wanted.predicted.write_text(
-            "{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items()) + "\n}\n"
-        )
+    with tempfile.TemporaryDirectory() as folder:
+        outs = {program.name: Path(folder) / f"{program.name}.json" for program in chosen}
+        tasks = [
+            (program.name, functools.partial(predict, program, wanted.gpu, wanted.torch, outs[program.name]))
+            for program in chosen
+        ]
+        run_forked("predictions", tasks, wanted.jobs, wanted.seconds)
+        found |= {name: json.loads(out.read_text()) for name, out in outs.items() if out.exists()}
+    lines = (f"{json.dumps(name)}: {json.dumps(each)}" for name, each in found.items())
+    wanted.predicted.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     return int(any("error" in each for each in found.values()))
 
 

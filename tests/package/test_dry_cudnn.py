@@ -162,6 +162,42 @@ def test_autocast_computes_in_half_precision(tmp_path: Path) -> None:
         assert layer.weight_ih_l0.grad.dtype == torch.float32
 
 
+# Recorded with seq2seq of bench/prediction (bf16 autocast, batch 24): nn.GRU(512, 256, 2, bidirectional=True), 40 steps, in order.
+GRU_FORWARD = [4730880, 49152, 983040, 6488064, 983040, 983040, 49152, 48447936, 12902656]
+GRU_GRADIENTS = [*([3072, 3072, 786432, 1572864] * 4)]
+
+
+def test_autocast_copies_all_weights_into_one_piece_before_the_rest(tmp_path: Path, sizes: list[int]) -> None:
+    with dry_run("H200", path=tmp_path / "dry.vtrace"):
+        layer = nn.GRU(512, 256, 2, batch_first=True, bidirectional=True, dropout=0.2).cuda()
+        x = torch.empty(24, 40, 512, device="cuda", requires_grad=True)
+        with torch.autocast("cuda", torch.bfloat16):
+            sizes.clear()
+            output, _ = layer(x)
+        assert [size for size in sizes if size and size != 98304] == GRU_FORWARD  # 98304: the first state
+        gradient = torch.empty_like(output)
+        sizes.clear()
+        output.backward(gradient)
+        # The input's gradient becomes float32, and gets the layout of the leaf, before those of the weights do.
+        first = sizes.index(x.nbytes)
+        expected = [x.nbytes] * 2 + GRU_GRADIENTS
+        assert sizes[first : first + len(expected)] == expected
+        assert all(weight.grad is not None and weight.grad.dtype == torch.float32 for weight in layer.parameters())
+
+
+def test_an_embedding_copies_a_gradient_whose_steps_come_first(tmp_path: Path, sizes: list[int]) -> None:
+    with dry_run("H200", path=tmp_path / "dry.vtrace"):
+        words = nn.Embedding(1000, 512).cuda()
+        tokens = torch.zeros(24, 40, dtype=torch.long, device="cuda")
+        gradient = torch.empty(40, 24, 512, device="cuda").transpose(0, 1)
+        for given, copies in ((gradient, [gradient.nbytes]), (gradient.contiguous(), [])):
+            words.zero_grad()
+            found = words(tokens)
+            sizes.clear()
+            torch.autograd.grad(found, words.weight, given)
+            assert [size for size in sizes if size] == [*copies, 1000 * 512 * 4]
+
+
 def test_attention_without_gradients_keeps_no_sums(tmp_path: Path, sizes: list[int]) -> None:
     with dry_run(path=tmp_path / "dry.vtrace", torch_version="2.11.0"):
         q = torch.empty(2, 4, 128, 64, device="cuda", dtype=torch.bfloat16)

@@ -15,7 +15,8 @@ from vram.dry._results import DryRunFits, fits_on
 from vram.recover._fit import Trial
 
 _FARTHEST = 8  # times the largest size that was run: no farther is a line trusted
-_CLOSE, _MANY = 0.01, 8  # after so many runs, this share of the batch is near enough
+_CLOSE, _MANY = 0.005, 8  # after so many runs, this share of the batch is near enough
+_SMALL_STEP = 0.15  # a share of the batch: after such a step that fits, the next one is three times as large
 MAX_RUNS = 32
 
 
@@ -111,8 +112,8 @@ class BatchSearch:
         room = self._most_needed() - high.slack_bytes - high.growing_bytes
         guess = int(high.batch_size + room / slope)
         step = high.batch_size - low.batch_size
-        if guess <= high.batch_size and step <= _CLOSE * high.batch_size:  # the line was too steep there before
-            guess = high.batch_size + 2 * step
+        if step <= _SMALL_STEP * high.batch_size:  # the line was too steep there before
+            guess = max(guess, high.batch_size + 3 * step)
         return min(guess, farthest)
 
     def _between(self, best: Trial, least: Trial) -> int:

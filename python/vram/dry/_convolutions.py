@@ -19,9 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from vram.dry._arithmetic import ceil_div, round_up
+from vram.dry._plans import Plans
 
 FORWARD, DATA, WEIGHT = DIRECTIONS = ("forward", "data", "weight")
 _FOLDER = Path(__file__).parent / "kernels"
+# The element types of convolutions that cuDNN's plans are known for.
+DTYPES = ("float32", "float16", "bfloat16")
+# PyTorch's own kernel runs convolutions of fewer channels with a group for each.
+_LEAST_DEPTHWISE = 32
 # cuDNN pads the channels of its copies to this many bytes.
 _ALIGNMENT = 16
 # What a plan with copies needs in addition, for most plans.
@@ -138,24 +143,81 @@ def measures_of(
     )  # fmt: skip
 
 
+def _sized(values: Any, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return a value for each dimension of images; one value stands for all."""
+    found = tuple(map(int, values))
+    return found * (len(shape) - 2) if len(found) == 1 else found
+
+
 def _leaf(tree: Any, values: Sequence[int]) -> int:
     while not isinstance(tree, int):
         tree = tree[2] if values[tree[0]] <= tree[1] else tree[3]
     return tree
 
 
-class Workspaces:
-    """The trees of one file."""
+def is_native(input: Any, weight: Any, stride: Any, dilation: Any, transposed: bool, groups: int) -> bool:  # noqa: A002
+    """Whether PyTorch runs a convolution by its own kernel, which needs no workspace: most of those with a group for each channel.
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    The conditions are those of aten/src/ATen/native/Convolution.cpp.
+    """
+    channels = int(input.shape[1])
+    rank = len(input.shape)
+    if transposed or groups == 1 or groups != channels or int(weight.shape[0]) % channels or rank not in (3, 4, 5):
+        return False
+    if is_last(input) or is_last(weight):
+        return False
+    if not str(input.dtype).endswith(".float16") or rank == 5:
+        return True
+    shape, kernel = ([*map(int, tensor.shape[2:])] for tensor in (input, weight))
+    steps = [*stride]
+    if rank == 3:
+        shape, kernel, steps = [1, *shape], [1, *kernel], [1, *steps]
+    is_dilated = any(int(each) != 1 for each in dilation)
+    if is_dilated or channels < _LEAST_DEPTHWISE or not (steps[0] == steps[1] or shape[0] == 1):
+        return True
+    return not _is_faster_with_cudnn(int(input.shape[0]), channels, shape, kernel, steps[1])
+
+
+def _is_faster_with_cudnn(batch: int, channels: int, shape: Sequence[int], kernel: Sequence[int], stride: int) -> bool:
+    """Return whether PyTorch prefers cuDNN for this depthwise convolution in float16 (aten/src/ATen/native/Convolution.cpp)."""
+    (height, width), size = shape, kernel[1]
+    if height == 1 and stride == 1:
+        return True
+    if kernel[0] != size or size not in (1, 3, 5) or width < 7 or stride not in (1, 2):
+        return False
+    if stride == 1:
+        return True
+    if batch == 1:
+        return size in (3, 5) or width <= 28
+    if size == 1:
+        return batch <= 16 and channels >= 128 and width <= 7
+    return channels >= 512 or (channels >= 256 and width >= 28)
+
+
+class Workspaces:
+    """What cuDNN answers about a call, or else the trees of one file."""
+
+    def __init__(self, data: Mapping[str, Any], plans: Plans | None = None) -> None:
+        self._plans = plans
+        self.allow_tf32 = True  # torch.backends.cudnn.allow_tf32
         self._names: list[str] = data["measures"]
         self._sizes: list[str] = data["sizes"]
         self._trees: Mapping[str, list[Any]] = data["trees"]
 
     @classmethod
-    def load(cls, name: str) -> Workspaces:
+    def load(cls, name: str, plans: Plans | None = None) -> Workspaces:
         """Read a file of `kernels/`."""
-        return cls(json.loads((_FOLDER / name).read_text()))
+        return cls(json.loads((_FOLDER / name).read_text()), plans)
+
+    @property
+    def are_answered(self) -> bool:
+        """Whether cuDNN answers, and is the one of this PyTorch."""
+        return self._plans is not None and self._plans.is_open
+
+    @property
+    def are_exact(self) -> bool:
+        """Whether cuDNN answers for a GPU of this machine."""
+        return self._plans is not None and self._plans.is_exact
 
     def predicted(self, direction: str, measured: Mapping[str, int]) -> int:
         """Return the median of the sizes that the trees lead to."""
@@ -173,7 +235,42 @@ class Workspaces:
         `direction` is "forward", or the gradient of "data" (the input) or "weight"; in a backward pass `output` is its gradient. The others
         are as PyTorch's operators have them.
         """
+        sizes = self._sizes_of(direction, input, weight, output, stride, padding, dilation, transposed, groups)
+        if sizes:
+            return sizes[0]
         direction, measured = measures_of(
             direction, input, weight, output, stride, padding, dilation, transposed, groups
         )
         return self.predicted(direction, measured) if measured else 0
+
+    def least_bytes_of(self, *call: Any) -> int:
+        """Return the bytes of the smallest workspace with which PyTorch runs a call; 0 where cuDNN has no answer. Arguments as for bytes_of()."""
+        return min(self._sizes_of(*call), default=0)
+
+    def _sizes_of(
+        self, direction: str, input: Any, weight: Any, output: Any, stride: Any, padding: Any, dilation: Any,  # noqa: A002
+        transposed: bool, groups: int,
+    ) -> tuple[int, ...]:  # fmt: skip
+        """Return the workspaces of cuDNN's plans; () if only the trees know."""
+        dtype = str(input.dtype).rpartition(".")[2]
+        x, weight_shape, y = (tuple(map(int, tensor.shape)) for tensor in (input, weight, output))
+        if self._plans is None or dtype not in DTYPES or 0 in (*x, *weight_shape, *y):
+            return ()
+        if is_native(input, weight, stride, dilation, transposed, groups):
+            return (0,)
+        if transposed:
+            x, y = y, x
+            direction = {FORWARD: DATA, DATA: FORWARD}.get(direction, direction)
+        last = is_last(input) or is_last(weight)
+        return self._plans.workspaces(
+            direction,
+            dtype,
+            last,
+            x,
+            weight_shape,
+            y,
+            _sized(stride, x),
+            _sized(padding, x),
+            _sized(dilation, x),
+            self.allow_tf32,
+        )

@@ -60,6 +60,29 @@ def flatten(layer: Any) -> None:
             offset += weight.numel()
 
 
+class _Copied(torch.autograd.Function):
+    """A weight as a part of a buffer of another type."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Any, buffer: Any, offset: int) -> Any:
+        ctx.dtype = weight.dtype
+        return buffer[offset : offset + weight.numel()].view(weight.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0].to(ctx.dtype), None, None
+
+
+def _in_one_piece(weights: Any) -> tuple[list[Any], Any]:
+    """Return copies of weights in float16 that lie one behind the other, and the memory of all."""
+    buffer = weights[0].new_empty(sum(weight.numel() for weight in weights), dtype=torch.float16)
+    parts, offset = [], 0
+    for weight in weights:
+        parts.append(_Copied.apply(weight, buffer, offset))
+        offset += weight.numel()
+    return parts, buffer
+
+
 def _run(
     x: Any, batch_sizes: Any, hx: Any, cx: Any, weights: Any, has_biases: bool, mode: int, layers: int, dropout: float,
     train: bool, bidirectional: bool, batch_first: bool,
@@ -67,11 +90,11 @@ def _run(
     hidden = hx.size(2) if cx is None else cx.size(2)
     projected = 0 if hx.size(2) == hidden else hx.size(2)
     is_flat = _is_flat(weights)
-    # Autocast copies the weights, which then lie one behind the other; always in float16 (AutocastRNN.cpp).
-    if torch.is_autocast_enabled("cuda"):
-        x, hx, cx = (None if each is None else each.half() for each in (x, hx, cx))
-        weights, is_flat = [weight.half() for weight in weights], True
     buffer = weights[0].detach() if is_flat else None
+    # Autocast copies the weights into one piece, and then the rest; always in float16 (aten/src/ATen/cudnn/AutocastRNN.cpp).
+    if torch.is_autocast_enabled("cuda"):
+        weights, buffer = _in_one_piece(weights)
+        cx, hx, x = (None if each is None else each.half() for each in (cx, hx, x))
     sizes = [] if batch_sizes is None else batch_sizes.tolist()
     return _ATEN._cudnn_rnn(
         x, list(weights), (4 if has_biases else 2) + bool(projected), buffer, hx, cx, mode, hidden, projected, layers, batch_first,

@@ -10,7 +10,7 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     broadcast_numel(list): elements of the tensors' common shape
     matrix(t, rows, columns): a contiguous one with the type of t
     reduction_buffer(t, dims, processors, processor_threads, element_bytes) reduction_counters(…): see _reductions.py
-    convolution_workspace(direction, …) convolution_copy(t, input, weight): see _convolutions.py
+    convolution_workspace(direction, …) convolution_least(direction, …) convolution_copy(t, input, weight): see _convolutions.py
     recurrent_workspace(…) recurrent_gates(mode): see _recurrent.py
     transform_bytes(t, dims, result): see _transforms.py
     ceil_div(a, b) round_up(a, b) min(…) max(…)
@@ -32,6 +32,7 @@ from typing import Any
 from vram.dry import _convolutions, _recurrent, _reductions, _transforms
 from vram.dry._arithmetic import ceil_div, round_up
 from vram.dry._convolutions import Workspaces, is_contiguous, is_last
+from vram.dry._plans import Plans
 
 _FOLDER = Path(__file__).parent / "kernels"
 _FREED = ("at_once", "before_output", "after_output", "with_context")
@@ -191,6 +192,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
 }
+_OF_CONVOLUTIONS = ("convolution_workspace", "convolution_least")
 _NODES = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, ast.Name, ast.Constant, ast.Subscript,
     ast.Load, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Not, ast.And, ast.Or, ast.Eq, ast.NotEq, ast.Lt,
@@ -212,7 +214,7 @@ def _formula(text: str, names: set[str]) -> CodeType:
         if isinstance(node, ast.Name) and node.id not in names:
             raise InvalidRule(f"formula {text!r} uses the name {node.id!r}; expected one of {', '.join(sorted(names))}")
         if isinstance(node, ast.Call) and not (
-            isinstance(node.func, ast.Name) and node.func.id in {*_FUNCTIONS, "output", "convolution_workspace"}
+            isinstance(node.func, ast.Name) and node.func.id in {*_FUNCTIONS, "output", *_OF_CONVOLUTIONS}
         ):
             raise InvalidRule(f"formula {text!r} calls something that is not a function of formulas")
     return compile(tree, "<formula>", "eval")
@@ -234,7 +236,7 @@ def _rule(entry: Mapping[str, Any], constants: set[str]) -> Rule:
         raise InvalidRule(
             f"rule {entry['purpose']!r} of {entry['ops']}: arguments have the names of functions: {', '.join(sorted(taken))}"
         )
-    names = {*arguments, *constants, *_FUNCTIONS, "output", "outputs", "convolution_workspace"}
+    names = {*arguments, *constants, *_FUNCTIONS, "output", "outputs", *_OF_CONVOLUTIONS}
     return Rule(
         ops=tuple(entry["ops"]),
         arguments=arguments,
@@ -282,7 +284,7 @@ class Kernels:
     _seen: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, gpu: str, torch_version: str, settings: Mapping[str, Any]) -> Kernels:
+    def load(cls, gpu: str, torch_version: str, settings: Mapping[str, Any], plans: Plans | None = None) -> Kernels:
         """Read the rules for a GPU.
 
         Args:
@@ -290,6 +292,7 @@ class Kernels:
             torch_version: as in `torch.__version__`.
             settings: of the program, by name. `CUBLAS_WORKSPACE_CONFIG` sets the size of cuBLAS's workspaces; any whole number replaces
                 the constant of its name.
+            plans: cuDNN, if it answers for this GPU and this PyTorch.
         """
         data = _data(torch_version)
         constants = {name: values.get(gpu, values[""]) for name, values in data["constants"].items()}
@@ -301,7 +304,7 @@ class Kernels:
             rule = _rule(entry, {*constants})
             for op in rule.ops:
                 rules[op] = (*rules.get(op, ()), rule)
-        return cls(constants, rules, tuple(data["known"]), Workspaces.load(data["convolutions"]))
+        return cls(constants, rules, tuple(data["known"]), Workspaces.load(data["convolutions"], plans))
 
     def outside_bytes(self, cublas_handles: int, uses_cudnn: bool) -> int:
         """Return the bytes of the device that a process takes besides PyTorch's allocator: the CUDA context, kernels and libraries.
@@ -334,6 +337,7 @@ class Kernels:
                 "output": call.outputs.__getitem__,
                 "outputs": call.outputs,
                 "convolution_workspace": self.convolutions.bytes_of,
+                "convolution_least": self.convolutions.least_bytes_of,
             }
             names["__builtins__"] = {}
             if rule.condition is not None and not eval(rule.condition, names):

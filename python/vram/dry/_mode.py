@@ -55,8 +55,6 @@ _IN_PLACE = {
     _ATEN.scatter_add.default: _ATEN.scatter_add_.default,
 }
 _HANDLED = {**SIZED, **_cudnn.HANDLED, **_ctc.HANDLED}
-# Operators whose workspaces depend on the kernels that cuDNN chooses; what rules say of them is an estimate.
-_ESTIMATED = ("aten.convolution", "aten._cudnn_rnn")
 _RANGES = frozenset({_ATEN.arange.default, _ATEN.arange.start, _ATEN.arange.start_step})
 _CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy"})
 _HAS_ACCELERATOR = torch._C._accelerator_getAccelerator if hasattr(torch._C, "_accelerator_getAccelerator") else None
@@ -147,6 +145,7 @@ class DryMode(TorchDispatchMode):
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
         self._counts = True
         self._uses_cudnn = False
+        self.has_convolutions = False
         self._was_read = False  # a value that is not known, by the operator before
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
         self._owners_of_one = (0, 0)
@@ -277,10 +276,13 @@ class DryMode(TorchDispatchMode):
         name = str(func)
         if not self._kernels.is_known(name) and name not in self.unknown_operators:
             self.unknown_operators[name] = users_line()
-        is_estimated = name.startswith(_ESTIMATED)
+        is_convolution = name.startswith("aten.convolution")
+        if is_convolution:
+            self._see_settings()
+        is_estimated = name.startswith("aten._cudnn_rnn") or (
+            is_convolution and not self._kernels.convolutions.are_exact
+        )
         if is_estimated and name not in self.estimated_operators:
-            if name == "aten.convolution.default":
-                _warn_of_settings()
             self.estimated_operators[name] = users_line()
         self._uses_cudnn = self._uses_cudnn or "cudnn" in name or "convolution" in name
         # On a GPU, backward runs on a thread of autograd's.
@@ -304,6 +306,13 @@ class DryMode(TorchDispatchMode):
             self.tape.state_time(self.clock.now_ns)
         finally:
             inside.free()
+
+    def _see_settings(self) -> None:
+        """Note the settings of convolutions, and warn once of those with which cuDNN takes algorithms that no rule knows."""
+        self._kernels.convolutions.allow_tf32 = torch.backends.cudnn.allow_tf32
+        if not self.has_convolutions:
+            self.has_convolutions = True
+            _warn_of_settings(is_exact=self._kernels.convolutions.are_exact)
 
     @property
     def outside_bytes(self) -> int:
@@ -397,8 +406,8 @@ class DryMode(TorchDispatchMode):
         self._seen_owners = None
 
 
-def _warn_of_settings() -> None:
-    """Warn of settings with which cuDNN takes other algorithms than those that were measured for the rules."""
+def _warn_of_settings(*, is_exact: bool) -> None:
+    """Warn of settings with which cuDNN takes other algorithms than those that it answers about, or that were measured for the rules."""
     if torch.backends.cudnn.benchmark:
         warn(
             tr(
@@ -406,7 +415,7 @@ def _warn_of_settings() -> None:
                 "need more memory than the program; a dry run predicts the memory without it"
             )
         )
-    elif not torch.backends.cudnn.allow_tf32:
+    elif not torch.backends.cudnn.allow_tf32 and not is_exact:
         warn(
             tr(
                 "torch.backends.cudnn.allow_tf32 is off: convolutions in float32 then use other "

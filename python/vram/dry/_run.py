@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from vram.dry._session import Session
 
 
-# How much more than the least memory that a search found is tried, in steps of one percent.
-_PROBED_PERCENT = 10
+# How much more than the least memory that a search found is tried, in steps of half a percent: of programs that cannot, and that can do with less
+# than they ask for.
+_PROBED_STEPS, _PROBED_STEPS_AT_LIMIT = 6, 12
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,16 @@ class TracedRun:
     def relative_error(self) -> float:
         """The standard deviation of the least memory that the program is predicted to need, as a share of it."""
         session = self._running()
-        spared = (
-            self._least_bytes(self._path) - self._least_bytes(self._path_at_limit) if session.needed_bytes else None
+        spared, convolutions = None, session.kernels.convolutions
+        if session.needed_bytes and not convolutions.are_answered:
+            spared = self._least_bytes(self._path) - self._least_bytes(self._path_at_limit)
+        return error_of(
+            self._needed_bytes,
+            session.estimated_bytes,
+            spared,
+            has_unknown=bool(self.unknown_operators),
+            is_described=session.has_convolutions and convolutions.are_answered and not convolutions.are_exact,
         )
-        return error_of(self._needed_bytes, session.estimated_bytes, spared, has_unknown=bool(self.unknown_operators))
 
     def knows_setting(self, name: str) -> bool:
         """Whether the rules of kernels depend on this setting of the program."""
@@ -211,9 +218,10 @@ class TracedRun:
             return _program.replay(trace, self._settings.allocator, finds_capacity=finds_capacity, capacity=capacity)
 
         found = int(replayed(limit, finds_capacity=True)["min_capacity_bytes"])
-        if limit is not None or not self._running().needed_bytes:
+        if limit is not None:
             return found
-        more = [found * (100 + percent) // 100 for percent in range(_PROBED_PERCENT + 1)]
+        steps = _PROBED_STEPS_AT_LIMIT if self._running().needed_bytes else _PROBED_STEPS
+        more = [found * (200 + step) // 200 for step in range(steps + 1)]
         failed = [number for number, capacity in enumerate(more[:-1]) if number and not replayed(capacity)["completed"]]
         return more[max(failed) + 1] if failed else found
 

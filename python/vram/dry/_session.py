@@ -23,6 +23,7 @@ from vram.dry._kernels import Kernels
 from vram.dry._mode import DryMode
 from vram.dry._models import Parameter
 from vram.dry._patches import Patches
+from vram.dry._plans import Plans
 from vram.dry._scopes import Scopes
 from vram.dry._tape import Tape
 from vram.dry._values import Values, warn
@@ -55,7 +56,8 @@ class Session:
         self._has_stacks = has_stacks
         self._torch_version = torch_version or torch.__version__
         capability = f"sm_{gpu.capability[0]}{gpu.capability[1]}"
-        self.kernels = Kernels.load(capability, self._torch_version, _settings())
+        self._plans = Plans.load(gpu, self._torch_version)
+        self.kernels = Kernels.load(capability, self._torch_version, _settings(), self._plans)
         self.values = Values(assume)
         self._path = path
         self.on_step: Callable[[int], None] = lambda _number: None
@@ -100,6 +102,10 @@ class Session:
         return self._mode.estimated_bytes
 
     @property
+    def has_convolutions(self) -> bool:
+        return self._mode.has_convolutions
+
+    @property
     def outside_bytes(self) -> int:
         return self._mode.outside_bytes
 
@@ -117,6 +123,8 @@ class Session:
         limit_bytes = self._gpu.total_bytes if self._raise_oom else None
         tape = Tape(self._path, limit_bytes, self._world_size, has_stacks=self._has_stacks)
         with contextlib.ExitStack() as stack:
+            if self._plans is not None:
+                stack.callback(self._plans.close)
             stack.callback(tape.close)
             choices = Choices(self._gpu, self._torch_version)
             stack.callback(choices.undo)

@@ -49,6 +49,7 @@ test.runIf(process.env.VRAM_PICTURES)("writes the pictures of the documents", as
       const path = temporary(`${name}${suffix}.html`);
       vramIn(language, "report", recording(of), "--html", path);
       const { page } = await open(browser, path, hash);
+      if (language !== "en") await page.click("text=中文");
       await page.waitForTimeout(300);
       await page.screenshot({ path: join(process.env.VRAM_PICTURES as string, `${name}${suffix}.png`) });
       await page.close();
