@@ -162,7 +162,10 @@ struct ForkHandlers {
 namespace {
 // From the start of the process on: a fork that began before the handlers were installed would run
 // none of them, and its child could inherit the lock of a thread that starts the first recording.
+// The locks of the stacks' tables are taken last: the thread that starts the first recording makes
+// them, and the fork waits for it.
 [[maybe_unused]] const int kWatchesForks =
+    ForkLock::watch_forks() +
     pthread_atfork(&ForkHandlers::prepare, &ForkHandlers::in_parent, &ForkHandlers::in_child);
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "record/testing/recorder_fixture.hpp"
 #include "record/testing/slow_disk.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -166,6 +167,39 @@ TEST_F(StressTest, WrittenAndLostAreWhatWasEmitted) {
   RecordProperty("recordings", recordings);
   RecordProperty("emitted", std::to_string(emitted));
   RecordProperty("lost", std::to_string(lost));
+}
+
+// Forks while another thread starts the process's first recording, which makes what is made once.
+int fork_while_the_first_recording_starts(const std::string& path) {
+  std::atomic<bool> may_start{false};
+  std::thread starter([&] {
+    while (!may_start) std::this_thread::yield();
+    (void)Recorder::start({.path = path});
+  });
+  std::array<pid_t, 8> children{};
+  may_start = true;
+  for (pid_t& child : children) {
+    child = fork();
+    if (child == 0) _exit(0);
+  }
+  const bool all_ended =
+      std::ranges::all_of(children, [](pid_t child) { return status_of_child(child) == 0; });
+  starter.join();
+  (void)Recorder::stop();
+  return all_ended ? 0 : 2;
+}
+
+// Before this process records: each child's first recording is its own.
+TEST(FirstRecordingTest, AProcessThatIsForkedMeanwhileGoesOn) {
+  if (!kForks || Recorder::is_started())
+    GTEST_SKIP() << "forks, or a first recording, are not possible here";
+  const std::string path = ::testing::TempDir() + "first." + std::to_string(getpid()) + ".vtrace";
+  for (int i = 0; i < 300; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(fork_while_the_first_recording_starts(path));
+    ASSERT_EQ(status_of_child(child), 0) << "process " << i;
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace

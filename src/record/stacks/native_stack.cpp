@@ -161,10 +161,11 @@ ForkLock* fork_locks = nullptr;
 
 ForkLock::ForkLock() {
   const std::lock_guard guard(fork_locks_mutex);
-  if (fork_locks == nullptr) (void)pthread_atfork(&lock_all, &unlock_all, &unlock_all);
   next_ = fork_locks;
   fork_locks = this;
 }
+
+int ForkLock::watch_forks() { return pthread_atfork(&lock_all, &unlock_all, &unlock_all); }
 
 void ForkLock::lock_all() {
   fork_locks_mutex.lock();

@@ -33,6 +33,9 @@ class ForkLock {
 
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
+  // From now on forks wait for all of them. Handlers that run before a fork run in the reverse
+  // order: call it before those that wait for a thread which may make such a lock.
+  static int watch_forks();
 
  private:
   static void lock_all();
