@@ -180,7 +180,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library with the functions of cuDNN's that are called."""
     path = tmp_path_factory.mktemp("cudnn") / "libcudnn.so.9"
     source = Path(__file__).with_name("answering_cudnn.c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(path), str(source)], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(path), str(source)], check=True, timeout=60)
     return path
 
 
@@ -190,7 +190,7 @@ def answers(library: Path, *questions: Any, processors: int | None = 132) -> tup
     words = [sys.executable, str(_plans._ANSWERS), str(library), device]
     environment = {**os.environ, **({"PROCESSORS": str(processors)} if processors else {})}
     asked = "".join(json.dumps(question) + "\n" for question in questions)
-    done = subprocess.run(words, input=asked, capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(words, input=asked, capture_output=True, text=True, check=True, env=environment, timeout=60)
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.splitlines()
 
 

@@ -54,7 +54,7 @@ _MAX_NOTES, _MAX_PLANS, _MAX_JSON = 16, 48, 1 << 14
 
 
 class CudnnError(Exception):
-    """A call of cuDNN failed."""
+    """A call of cuDNN failed; the argument is its status."""
 
 
 class _Descriptors:
@@ -101,7 +101,7 @@ class _Descriptors:
 
 def _check(status: int) -> None:
     if status:
-        raise CudnnError(f"cuDNN answered {status}")
+        raise CudnnError(status)
 
 
 class Cudnn:
