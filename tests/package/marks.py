@@ -58,4 +58,6 @@ def put_in_place(patch: pytest.MonkeyPatch, way: str = "python") -> Recorder:
     patch.setattr(_marks, "functions", lambda: functions)
     patch.setattr(_marks, "DEVICE_TYPES", frozenset({"cpu"}))
     patch.setattr(_native, "is_wanted", lambda: way == "native")
+    if way == "native":
+        _native.compile_library()  # not within what a test limits in time
     return recorder
