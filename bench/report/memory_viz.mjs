@@ -7,19 +7,12 @@
 //
 // viewer.mjs says what VIEWER has. Snapshots may be compressed with xz; the viewer gets them uncompressed.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { chromiumVersion, frames, launch, residentBytes } from "./browser.mjs";
-import { bundled, uncompressed, writePage } from "./viewer.mjs";
+import { asked, bundled, uncompressed, writePage } from "./viewer.mjs";
 
-const [build, ...snapshots] = process.argv.slice(2);
-const viewer = process.env.VIEWER;
-if (!viewer || snapshots.length === 0) {
-  console.error("usage: VIEWER=FOLDER node bench/report/memory_viz.mjs BUILD SNAPSHOT...; viewer.mjs says what FOLDER has");
-  process.exit(2);
-}
-const folder = mkdtempSync(join(tmpdir(), "vram-bench-"));
+const { build, files: snapshots, viewer, folder } = asked("memory_viz.mjs BUILD SNAPSHOT...");
 
 function reportPage(snapshot) {
   const path = join(folder, "report.html");

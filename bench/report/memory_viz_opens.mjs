@@ -7,19 +7,12 @@
 //
 // viewer.mjs says what VIEWER has.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { launch } from "./browser.mjs";
-import { bundled, writePage } from "./viewer.mjs";
+import { asked, bundled, writePage } from "./viewer.mjs";
 
-const [build, ...recordings] = process.argv.slice(2);
-const viewer = process.env.VIEWER;
-if (!viewer || recordings.length === 0) {
-  console.error("usage: VIEWER=FOLDER node bench/report/memory_viz_opens.mjs BUILD RECORDING...; viewer.mjs says what FOLDER has");
-  process.exit(2);
-}
-const folder = mkdtempSync(join(tmpdir(), "vram-bench-"));
+const { build, files: recordings, viewer, folder } = asked("memory_viz_opens.mjs BUILD RECORDING...");
 const kEvents = 100; // looked at of each device
 const kTimelines = ["Active Memory Timeline", "Active Cached Segment Timeline"];
 const kStates = "Allocator State History";

@@ -27,8 +27,8 @@ struct PlainTypes {
 };
 
 inline PlainTypes& plain_types() {
-  static PlainTypes kTypes;
-  return kTypes;
+  static PlainTypes types;
+  return types;
 }
 
 // The kinds of devices that the recorder records: a set of their names.
