@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +178,155 @@ def test_each_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
 
 
+GREETING = "import json, os, sys, time\nprint(json.dumps({'version': 91900, 'is_here': True}), flush=True)\n"
+NEXT = "sys.stdin.readline()\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("import time; time.sleep(600)", "did not answer within"),
+        (GREETING + "time.sleep(600)", "did not answer within"),
+        (GREETING + NEXT + "os.write(1, b'[70, '); time.sleep(600)", "did not answer within"),
+        (GREETING + NEXT + "while True: os.write(1, b'7'); time.sleep(0.05)", "did not answer within"),
+        (GREETING + NEXT + "while True: os.write(1, b'7' * 65536)", "an unexpected line"),
+        (GREETING + NEXT + "os.write(1, b'[70, ')", "it ended"),
+        (GREETING, "it ended"),
+        (GREETING + NEXT + "print('cuDNN: a message', flush=True); time.sleep(600)", "an unexpected line"),
+        (GREETING + NEXT + "print('[-70]', flush=True); time.sleep(600)", "an unexpected line"),
+        (GREETING + NEXT + "print('{}', flush=True); time.sleep(600)", "an unexpected line"),
+        ("print('{}', flush=True); import time; time.sleep(600)", "an unexpected line"),
+        ("print('no JSON', flush=True); import time; time.sleep(600)", "an unexpected line"),
+    ],
+)
+def test_a_process_that_does_not_answer_is_ended_and_the_trees_estimate(
+    script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = plans_of(script, tmp_path, monkeypatch)
+    if "did not answer" in reason:
+        monkeypatch.setattr(_plans, "_ANSWER_TIMEOUT" if script.startswith(GREETING) else "_START_TIMEOUT", 0.5)
+    found = Workspaces.load("convolutions-2.11.json", plans)
+    image, weight = tensor(12, 64, 256, 256), tensor(64, 64, 3, 3)
+    call = FORWARD, image, weight, image, ONES, ONES, ONES, False, 1
+    with pytest.warns(UserWarning, match=reason) as warned:
+        assert found.bytes_of(*call) == Workspaces.load("convolutions-2.11.json").bytes_of(*call)
+    assert found.least_bytes_of(*call) == 0
+    assert not found.are_answered
+    assert not found.are_exact
+    assert len(warned) == 1
+    assert_ended(tmp_path)
+
+
+def plans_of(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> _plans.Plans:
+    """Return the plans of a process that runs this script, and writes its id into a file first."""
+    program = folder / "answers.py"
+    program.write_text(f"import os; open({str(folder / 'pid')!r}, 'w').write(str(os.getpid()))\n{script}")
+    monkeypatch.setattr(_plans, "_ANSWERS", program)
+    monkeypatch.setattr(_plans, "_known", {})
+    return _plans.Plans([Path("libcudnn.so.9")], "{}", "2.11.0")
+
+
+def assert_ended(folder: Path) -> None:
+    written = (folder / "pid").read_text() if (folder / "pid").exists() else ""
+    if written:  # it was ended before it wrote otherwise
+        with pytest.raises(ProcessLookupError):  # it would exist as a zombie
+            os.kill(int(written), 0)
+
+
+ANSWERING = GREETING + "for line in sys.stdin: print('[70, 9]', flush=True)\n"
+QUESTION = (FORWARD, "float32", False, (4, 16, 9, 9), (16, 16, 3, 3), (4, 16, 9, 9), (1, 1), (1, 1), (1, 1), True)
+
+
+def test_an_answer_that_was_not_waited_for_is_not_that_of_the_next_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = plans_of(
+        GREETING + "for line in sys.stdin: time.sleep(0.6); print('[70, 9]', flush=True)\n", tmp_path, monkeypatch
+    )
+
+    class Interrupted(Exception):
+        """Raised by the program's own signal handler."""
+
+    def interrupt(_number: int, _frame: Any) -> None:
+        raise Interrupted
+
+    assert plans.is_open
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Interrupted):
+            plans.workspaces(*QUESTION)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert plans.workspaces(*QUESTION) == ()
+    assert not plans.is_exact
+    assert_ended(tmp_path)
+
+
+def test_closing_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child of the program, such as a worker of a data loader, keeps the connection open; and cuDNN may hang."""
+    plans = plans_of(ANSWERING + "time.sleep(600)", tmp_path, monkeypatch)
+    assert plans.workspaces(*QUESTION) == (70, 9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a process with threads
+        worker = os.fork()
+    if not worker:
+        plans.close()  # not its own
+        time.sleep(600)
+        os._exit(0)
+    try:
+        plans.close()
+        assert_ended(tmp_path)
+        assert plans.workspaces(*QUESTION) == (70, 9)
+        assert plans.is_exact
+    finally:
+        os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)
+
+
+def test_a_copy_in_a_forked_process_neither_asks_nor_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = plans_of(ANSWERING, tmp_path, monkeypatch)
+    assert plans.is_open
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        worker = os.fork()
+    if not worker:
+        try:
+            answer = plans.workspaces(*QUESTION)
+            plans.close()
+            os._exit(0 if answer == () else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(worker, 0)[1] == 0
+    assert plans.workspaces(*QUESTION) == (70, 9)
+    plans.close()
+    assert_ended(tmp_path)
+
+
+def test_a_program_that_dies_of_sigpipe_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = plans_of(GREETING, tmp_path, monkeypatch)
+    assert plans.is_open
+    time.sleep(0.3)  # it has ended
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        with pytest.warns(UserWarning, match="it ended"):
+            assert plans.workspaces(*QUESTION) == ()
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+
+
+def test_the_process_has_no_files_of_the_program_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = (
+        GREETING + "for line in sys.stdin: print(json.dumps([*map(int, os.listdir('/proc/self/fd'))]), flush=True)\n"
+    )
+    with (tmp_path / "dataset").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        plans = plans_of(listing, tmp_path, monkeypatch)
+        assert set(plans.workspaces(*QUESTION)) <= {0, 1, 2, 3}  # 3 lists the folder
+        plans.close()
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library with the functions of cuDNN's that are called."""
@@ -184,11 +336,16 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def answers(library: Path, *questions: Any, processors: int | None = 132) -> tuple[list[Any], list[str]]:
-    """Return what the process prints for each question, and the attributes that the library got; `processors` are those of the GPU."""
+def answers(
+    library: Path, *questions: Any, processors: int | None = 132, prints: str = ""
+) -> tuple[list[Any], list[str]]:
+    """Return what the process prints for each question, and the attributes that the library got.
+
+    `processors` are those of the GPU. The library `prints` something to standard output, as cuDNN's log can.
+    """
     device = _plans.description(find_gpu("H200")) or ""
     words = [sys.executable, str(_plans._ANSWERS), str(library), device]
-    environment = {**os.environ, **({"PROCESSORS": str(processors)} if processors else {})}
+    environment = {**os.environ, **({"PROCESSORS": str(processors)} if processors else {}), "PRINTS": prints}
     asked = "".join(json.dumps(question) + "\n" for question in questions)
     done = subprocess.run(words, input=asked, capture_output=True, text=True, check=True, env=environment, timeout=60)
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.splitlines()
@@ -213,6 +370,15 @@ def test_without_a_gpu_there_is_no_answer(library: Path) -> None:
     shape = [8, 64, 56, 56]
     question = [FORWARD, "float32", False, shape, [64, 64, 3, 3], shape, [1, 1], [1, 1], [1, 1], True]
     assert answers(library, question, processors=None)[0] == []
+
+
+def test_what_libraries_print_is_no_answer(library: Path) -> None:
+    shape = [8, 64, 56, 56]
+    question = [FORWARD, "float32", False, shape, [64, 64, 3, 3], shape, [1, 1], [1, 1], [1, 1], True]
+    found, printed = answers(library, question, prints="cuDNN (v91900) function cudnnCreate() called:")
+    assert found[0] == {"version": 91900, "is_here": True}
+    assert len(found) == 2
+    assert "cuDNN (v91900) function cudnnCreate() called:" in printed
 
 
 def test_cudnn_gets_shapes_strides_and_padding(library: Path) -> None:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 # cudnnBackendAttributeType_t
 _HANDLE, _DATA_TYPE, _INT64, _FLOAT, _CONVOLUTION_MODE, _HEURISTIC_MODE, _NOTE = 0, 1, 3, 4, 7, 8, 11
@@ -252,7 +253,15 @@ def _strides(shape: Sequence[int], is_last: bool) -> list[int]:
     return strides
 
 
+def _answer_stream() -> TextIO:
+    """Return the standard output. What libraries print on it, such as cuDNN's log, goes to standard error from now on."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
 def main() -> None:
+    answers = _answer_stream()
     *paths, device = sys.argv[1:]
     for path in paths:
         library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
@@ -261,9 +270,9 @@ def main() -> None:
         cudnn = Cudnn(library, device)
     except CudnnError:  # no GPU
         return
-    print(json.dumps({"version": library.cudnnGetVersion(), "is_here": cudnn.is_here}), flush=True)
+    print(json.dumps({"version": library.cudnnGetVersion(), "is_here": cudnn.is_here}), file=answers, flush=True)
     for line in sys.stdin:
-        print(json.dumps(cudnn.workspaces(*json.loads(line))), flush=True)
+        print(json.dumps(cudnn.workspaces(*json.loads(line))), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -279,16 +279,15 @@ class DryMode(TorchDispatchMode):
         is_convolution = name.startswith("aten.convolution")
         if is_convolution:
             self._see_settings()
-        is_estimated = name.startswith("aten._cudnn_rnn") or (
-            is_convolution and not self._kernels.convolutions.are_exact
-        )
-        if is_estimated and name not in self.estimated_operators:
-            self.estimated_operators[name] = users_line()
         self._uses_cudnn = self._uses_cudnn or "cudnn" in name or "convolution" in name
         # On a GPU, backward runs on a thread of autograd's.
         thread = 0 if torch._C._current_graph_task_id() == -1 else 1
         allocations = self._kernels.allocations(Call(name, args, kwargs, outputs, stream, thread))
+        is_estimated = name.startswith("aten._cudnn_rnn") or (
+            is_convolution and not self._kernels.convolutions.are_exact  # anymore: cuDNN may have ended with this call
+        )
         if is_estimated:
+            self.estimated_operators.setdefault(name, users_line())
             needed = sum(each.size_bytes if each.needed_bytes is None else each.needed_bytes for each in allocations)
             self.estimated_bytes = max(self.estimated_bytes, needed)
         inside = _Inside(self, device, stream, allocations)
