@@ -261,7 +261,10 @@ def _python() -> Iterable[str | Path]:
     """What tests depend on that use the Python package and not the library."""
     yield sys.version
     for path in source_files(""):
-        if path.parts[0] in ("python", "examples", "tools") or path.parts[:2] in (("tests", "package"), ("bench", "prediction")):
+        if path.parts[0] in ("python", "examples", "tools") or path.parts[:2] in (
+            ("tests", "package"),
+            ("bench", "prediction"),
+        ):
             yield from (str(path), ROOT / path)
 
 
