@@ -1,6 +1,6 @@
 """Asks cuDNN which plans it has for convolutions of many networks, on a machine with a GPU.
 
-    python bench/prediction/plans_sampled.py OUT [--seconds 260] [--jobs 16] [--gpu H100]
+    python bench/prediction/plans_sampled.py OUT [--seconds 260] [--jobs 16] [--gpu H200]
 
 Each group is a network of a family (shapes_images.py, shapes_others.py, or one of torchvision's) with random widths, depths, kernels, sizes, batch,
 precision and layout. The seed of a group is its number. Groups with even numbers are for choosing rules, those with odd numbers for showing how exact
@@ -257,9 +257,10 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=260)
     parser.add_argument("--jobs", type=int, default=16)
-    parser.add_argument("--gpu", default="H100", help="an H200 has as many processors, and answers are the same")
+    parser.add_argument("--gpu", default="H200", help="an H100 has as many processors, and counts as one")
     parser.add_argument("--first", type=int, default=0, help="the number of the first group")
     wanted = parser.parse_args()
+    find_gpu(wanted.gpu)
     wanted.out.mkdir(parents=True, exist_ok=True)
     import torch  # its libraries are those that are asked
 
