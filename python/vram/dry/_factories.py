@@ -1,0 +1,50 @@
+"""Tensors on the GPU that are made from other data: arrays of NumPy, tensors of the CPU.
+
+PyTorch's C++ code makes meta tensors of arrays in a fake mode, below any dispatch mode, and a dry run would not see them. On a GPU it makes a tensor
+on the CPU and copies it, which is what these functions do.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _device
+
+from vram.dry._patches import Patches
+
+
+def put_in_place(patches: Patches) -> None:
+    """Let torch.tensor() and its relatives make tensors that a dry run sees."""
+    # PyTorch remembers from the first call on to which functions torch.set_default_device() applies: not to those below.
+    _device._device_constructors()
+    for name in ("tensor", "as_tensor", "asarray"):
+        patches.put(torch, name, _seen(getattr(torch, name)))
+    patches.put(torch.Tensor, "new_tensor", _seen(torch.Tensor.new_tensor, is_method=True))
+
+
+def _seen(make: Any, *, is_method: bool = False) -> Any:
+    """Return a function that makes the same tensor."""
+
+    @functools.wraps(make)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if isinstance(device, int):
+            device = kwargs["device"] = torch.device("cuda", device)
+        found = make(*args, **kwargs)
+        if found.device.type != "meta" or isinstance(found, FakeTensor):
+            return found
+        if device is None:
+            device = args[0].device if is_method else torch.get_default_device()
+        device = torch.device(device)
+        if device.type == "meta":
+            return found
+        needs_gradient = kwargs.pop("requires_grad", False)
+        on_cpu = make(*args, **{**kwargs, "device": "cpu"})
+        return on_cpu.to(device).requires_grad_(needs_gradient)
+
+    return made

@@ -1,0 +1,67 @@
+"""Dry runs of programs that make tensors on the GPU of arrays, or of tensors of the CPU."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from vram.dry import DryRun, dry_run
+
+
+@pytest.fixture(name="run")
+def _run(tmp_path: Path) -> Iterator[DryRun]:
+    with dry_run(gpu="24GiB", path=tmp_path / "dry.vtrace") as run:
+        yield run
+
+
+def on_gpu(tensor: Any) -> bool:
+    return isinstance(tensor, FakeTensor) and tensor.device == torch.device("cuda", 0)
+
+
+ARRAYS = {"large": np.ones((512, 1024), np.float32), "small": np.ones(3, np.float32), "scalar": np.float32(2)}
+MADE: dict[str, Callable[[Any], Any]] = {
+    "tensor": lambda data: torch.tensor(data, device="cuda"),
+    "as_tensor": lambda data: torch.as_tensor(data, device="cuda"),
+    "as_tensor of a tensor": lambda data: torch.as_tensor(torch.as_tensor(data), device="cuda"),
+    "asarray": lambda data: torch.asarray(data, device=torch.device("cuda")),
+    "new_tensor": lambda data: torch.ones(1, device="cuda").new_tensor(data),
+    "an index": lambda data: torch.tensor(data, device=0),
+}
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("data", ARRAYS.values(), ids=ARRAYS)
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_tensors_of_arrays_are_on_the_gpu_and_counted(make: Callable[[Any], Any], data: Any) -> None:
+    before = torch.cuda.memory_allocated()
+    made = make(data)
+    assert on_gpu(made)
+    assert (made.dtype, tuple(made.shape)) == (torch.float32, data.shape)
+    assert torch.cuda.memory_allocated() - before == -(-data.nbytes // 512) * 512
+
+
+@pytest.mark.usefixtures("run")
+def test_the_default_device_counts_for_arrays() -> None:
+    data = ARRAYS["large"]
+    with torch.device("cuda"):
+        assert on_gpu(torch.tensor(data))
+        assert on_gpu(torch.as_tensor(data))
+    assert not isinstance(torch.tensor(data), FakeTensor)
+    assert torch.tensor(data, device="meta").device.type == "meta"
+    assert torch.tensor(data, device="cuda", requires_grad=True).requires_grad
+    assert torch.as_tensor(data, dtype=torch.float16, device="cuda").dtype == torch.float16
+
+
+def test_the_default_device_still_counts_after_a_dry_run(tmp_path: Path) -> None:
+    with dry_run(gpu="24GiB", path=tmp_path / "dry.vtrace"):
+        pass
+    with torch.device("meta"):
+        assert torch.tensor([1.0]).device.type == "meta"
