@@ -56,7 +56,7 @@ _IN_PLACE = {
 }
 _HANDLED = {**SIZED, **_cudnn.HANDLED, **_ctc.HANDLED}
 _RANGES = frozenset({_ATEN.arange.default, _ATEN.arange.start, _ATEN.arange.start_step})
-_CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy"})
+_CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy", "aten::from_file"})
 _HAS_ACCELERATOR = torch._C._accelerator_getAccelerator if hasattr(torch._C, "_accelerator_getAccelerator") else None
 
 
@@ -166,6 +166,9 @@ class DryMode(TorchDispatchMode):
         tensors = [*leaves(args), *leaves(tuple(kwargs.values()))]
         if kwargs.get("device") == _HIDDEN and self._device_is_hidden and _is_engine(_caller()):
             kwargs = {**kwargs, "device": next((t.device for t in tensors if is_on_gpu(t)), torch.device("cuda"))}
+        if kwargs.get("pin_memory"):
+            # This machine may have no pinned memory, and needs none. Native code writes into such a tensor, so it is real.
+            return self.compute(func, args, {**kwargs, "pin_memory": False})
         if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
             return self._from_real(func, tensors, args, kwargs)
         if func is _ATEN._to_copy.default and self._is_own_answer(args[0], kwargs):
@@ -271,6 +274,12 @@ class DryMode(TorchDispatchMode):
         inputs = [*leaves(args), *leaves(tuple(kwargs.values()))]
         if not on_gpu and not any(map(is_on_gpu, inputs)):
             return
+        if any(tensor.layout is not torch.strided for tensor in on_gpu):
+            raise DryRunError(
+                tr(
+                    "{}: {} makes a sparse tensor on the GPU, whose memory a dry run does not predict; leave it out of the dry run"
+                ).format(users_line(), func.name())
+            )
         stream = self.streams.current
         device = next((t.fake_device.index for t in (*on_gpu, *inputs) if is_on_gpu(t)), 0)
         name = str(func)

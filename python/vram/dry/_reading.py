@@ -15,6 +15,7 @@ from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
 from vram.dry._values import DryRunError, Unknown, users_line, warn
 
+_NOWHERE = 1 << 60
 _TRITON = f"{os.sep}triton{os.sep}"
 
 
@@ -31,9 +32,13 @@ def _address(mode: DryMode, tensor: Any, reader: str) -> int:
     storage = tensor.untyped_storage()
     if not tensor.numel() or not storage.nbytes():
         return 0
+    return _storage_address(mode, storage) + int(tensor.storage_offset()) * int(tensor.dtype.itemsize)
+
+
+def _storage_address(mode: DryMode, storage: Any) -> int:
     place = mode.storages.place(storage)
-    begin: int = storage._cdata if place is None else place[1]  # on the CPU, by the object of the storage
-    return begin + int(tensor.storage_offset()) * int(tensor.dtype.itemsize)
+    # On the CPU, by the object of the storage, where nothing can be: native code that writes there ends, and overwrites nothing.
+    return storage._cdata | _NOWHERE if place is None else place[1]
 
 
 def put_in_place(patches: Patches, mode: DryMode) -> None:
@@ -85,31 +90,14 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
         "__dlpack__": values("__dlpack__()"),
     }.items():
         patches.put(FakeTensor, name, method)
+    storage_address = torch.UntypedStorage.data_ptr
+    patches.put(
+        torch.UntypedStorage,
+        "data_ptr",
+        lambda storage: (
+            _storage_address(mode, storage)
+            if storage.device.type == "meta" and storage.nbytes()
+            else storage_address(storage)
+        ),
+    )
     patches.put(torch.utils.dlpack, "to_dlpack", lambda tensor: tensor.__dlpack__())
-    _leave_out_saving(patches)
-
-
-def _leave_out_saving(patches: Patches) -> None:
-    load = torch.load
-    has_saved = False
-
-    def save_nothing(*_arguments: Any, **_named: Any) -> None:
-        nonlocal has_saved
-        has_saved = True
-        warn(tr("a dry run saves nothing: torch.save() is left out"))
-
-    def load_what_is_there(*arguments: Any, **named: Any) -> Any:
-        try:
-            return load(*arguments, **named)
-        except (EOFError, FileNotFoundError) as error:
-            if not has_saved:
-                raise
-            raise DryRunError(
-                tr(
-                    "{}: torch.load() finds nothing, because a dry run saves nothing (torch.save() is left out); to copy "
-                    "a model or its state, use copy.deepcopy(), or leave saving and loading out of the dry run"
-                ).format(users_line())
-            ) from error
-
-    patches.put(torch, "save", save_nothing)
-    patches.put(torch, "load", load_what_is_there)

@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from vram._texts import tr
-from vram.dry import _cuda, _cudnn, _factories, _guard, _parameters, _reading, _transformers
+from vram.dry import _cuda, _cudnn, _factories, _files, _guard, _parameters, _reading, _transformers
 from vram.dry._choices import Choices, convolution_format
 from vram.dry._clock import Clock, Rates
 from vram.dry._distributed import fake_ranks
@@ -138,6 +138,7 @@ class Session:
             _guard.put_in_place(patches)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
             _reading.put_in_place(patches, mode)
+            _files.put_in_place(patches)
             _factories.put_in_place(patches)
             _parameters.put_in_place(patches, mode.storages)
             _cudnn.put_in_place(patches)
