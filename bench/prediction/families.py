@@ -3,7 +3,7 @@
 The halves were fixed before any of the programs was measured, but after the first rules were written. Rules and constants are chosen with the programs of `choose` alone; those of
 `prove` are measured too, but only to show how exact the rules are for programs that they were not tuned for. `fresh` was added later, after rules
 had been changed with `prove` in view: its programs were predicted before they were measured for the first time. So were those of `blind`, which were
-written before rules were changed with `fresh` in view.
+written before rules were changed with `fresh` in view. `unseen` came last: programs of kinds that no other half has, committed before any of them ran on a GPU.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ import fresh_others
 import fresh_vision
 import language
 import others
+import unseen_language
+import unseen_others
+import unseen_sound
+import unseen_vision
 import vision
 from training import Setup, Step
 
 HALVES = ("choose", "prove")
-GROUPS = (*HALVES, "fresh", "blind")
+GROUPS = (*HALVES, "fresh", "blind", "unseen")
 BOTH = ("fp32", "bf16_autocast")
 PURE = (*BOTH, "bf16")
 
@@ -61,6 +65,10 @@ def fresh(build: Callable[[Setup], Step], *batches: int) -> Family:
 
 def blind(build: Callable[[Setup], Step], *batches: int) -> Family:
     return Family(build.__name__, "blind", build, (batches[0], batches[1]))
+
+
+def unseen(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
+    return Family(build.__name__, "unseen", build, (batches[0], batches[1]), precisions)
 
 
 FAMILIES = (
@@ -121,6 +129,29 @@ FAMILIES = (
     blind(blind_others.tagger, 32, 112),
     blind(blind_others.molecules, 400, 1500),
     blind(blind_others.nerf, 8, 24),
+    unseen(unseen_vision.resnext, 16, 48),
+    unseen(unseen_vision.maxvit, 12, 36),
+    unseen(unseen_vision.yolo, 8, 24, precisions=(*BOTH, "fp16")),
+    unseen(unseen_vision.moco, 24, 80),
+    unseen(unseen_vision.distillation, 24, 72),
+    unseen(unseen_vision.cyclegan, 4, 12),
+    unseen(unseen_vision.depth, 6, 18),
+    unseen(unseen_vision.raft, 4, 12),
+    unseen(unseen_language.modernbert, 8, 24),
+    unseen(unseen_language.phi, 4, 12),
+    unseen(unseen_language.dpo, 2, 6),
+    unseen(unseen_language.mixture, 4, 12),
+    unseen(unseen_language.transformer_xl, 12, 40),
+    unseen(unseen_language.deberta, 16, 48),
+    unseen(unseen_others.painter, 8, 28, precisions=(*BOTH, "fp16")),
+    unseen(unseen_others.vqvae, 24, 80),
+    unseen(unseen_sound.transducer, 8, 24),
+    unseen(unseen_others.edges, 20, 70),
+    unseen(unseen_others.tabular, 512, 2000),
+    unseen(unseen_others.mae, 32, 112),
+    unseen(unseen_others.ode, 32, 100),
+    unseen(unseen_others.perceiver, 12, 40),
+    unseen(unseen_sound.codec, 12, 40),
 )
 
 
@@ -145,5 +176,6 @@ def preload() -> None:
 
     for name in ("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM", "T5ForConditionalGeneration", "BertForMaskedLM", "CLIPModel",
                  "Wav2Vec2ForAudioFrameClassification", "WhisperForConditionalGeneration", "SiglipModel", "Gemma3ForCausalLM",
-                 "GPTNeoXForCausalLM"):  # fmt: skip
+                 "GPTNeoXForCausalLM", "ModernBertForMaskedLM", "PhiForCausalLM", "DebertaV2ForSequenceClassification",
+                 "ViTMAEForPreTraining"):  # fmt: skip
         getattr(transformers, name)
