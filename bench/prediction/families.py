@@ -176,6 +176,6 @@ def preload() -> None:
 
     for name in ("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM", "T5ForConditionalGeneration", "BertForMaskedLM", "CLIPModel",
                  "Wav2Vec2ForAudioFrameClassification", "WhisperForConditionalGeneration", "SiglipModel", "Gemma3ForCausalLM",
-                 "GPTNeoXForCausalLM", "ModernBertForMaskedLM", "PhiForCausalLM", "DebertaV2ForSequenceClassification",
+                 "GPTNeoXForCausalLM", "ModernBertForMaskedLM", "PhiForCausalLM", "DebertaV2ForTokenClassification",
                  "ViTMAEForPreTraining"):  # fmt: skip
         getattr(transformers, name)

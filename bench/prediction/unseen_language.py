@@ -213,18 +213,18 @@ def transformer_xl(setup: Setup) -> Step:
 
 def deberta(setup: Setup) -> Step:
     """Attention to contents and to positions, which gathers from products of both."""
-    from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
+    from transformers import DebertaV2Config, DebertaV2ForTokenClassification
 
     width, layers, words, length = setup.pick((512, 8, 64000, 256), (32, 2, 100, 16))
     config = DebertaV2Config(
         vocab_size=words, hidden_size=width, intermediate_size=4 * width, num_hidden_layers=layers, num_attention_heads=setup.pick(8, 4),
         relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=setup.pick(128, 4), norm_rel_ebd="layer_norm",
-        share_att_key=True, type_vocab_size=0, num_labels=3,
+        share_att_key=True, type_vocab_size=0, num_labels=9,
     )  # fmt: skip
-    model = setup.place(DebertaV2ForSequenceClassification(config))
+    model = setup.place(DebertaV2ForTokenClassification(config))
 
     def loss_of(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
         return model(input_ids=tokens, attention_mask=torch.ones_like(tokens), labels=labels).loss
 
-    make = lambda: (setup.whole(words, setup.batch, length), setup.whole(3, setup.batch))  # noqa: E731
+    make = lambda: (setup.whole(words, setup.batch, length), setup.whole(9, setup.batch, length))  # noqa: E731
     return train(setup, model, make, loss_of, "adamw", max_norm=1.0)

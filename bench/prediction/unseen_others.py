@@ -39,11 +39,11 @@ class Crossed(nn.Module):
 
 
 class Painter(nn.Module):
-    def __init__(self, width: int, layers: int, heads: int, told: int) -> None:
+    def __init__(self, width: int, layers: int, heads: int, text_width: int) -> None:
         super().__init__()
         self.embed, self.text = (
             nn.Conv2d(4, width, 2, 2),
-            nn.Sequential(nn.Linear(told, width), nn.GELU(), nn.Linear(width, width)),
+            nn.Sequential(nn.Linear(text_width, width), nn.GELU(), nn.Linear(width, width)),
         )
         self.times = nn.Sequential(nn.Linear(256, width), nn.SiLU(), nn.Linear(width, width))
         self.condition = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
@@ -60,14 +60,14 @@ class Painter(nn.Module):
 
 def painter(setup: Setup) -> Step:
     """A diffusion transformer with cross attention; the text comes from a frozen encoder."""
-    width, layers, heads, told = setup.pick((768, 10, 12, 512), (32, 2, 4, 16))
+    width, layers, heads, text_width = setup.pick((768, 10, 12, 512), (32, 2, 4, 16))
     size, tokens = setup.pick((48, 120), (8, 6))
-    layer = nn.TransformerEncoderLayer(told, setup.pick(8, 4), 4 * told, batch_first=True, norm_first=True)
+    layer = nn.TransformerEncoderLayer(text_width, setup.pick(8, 4), 4 * text_width, batch_first=True, norm_first=True)
     reader = nn.Sequential(
-        nn.Embedding(32000, told), nn.TransformerEncoder(layer, setup.pick(6, 1), enable_nested_tensor=False)
+        nn.Embedding(32000, text_width), nn.TransformerEncoder(layer, setup.pick(6, 1), enable_nested_tensor=False)
     )
     reader = setup.place(reader).eval().requires_grad_(False)
-    model = setup.place(Painter(width, layers, heads, told))
+    model = setup.place(Painter(width, layers, heads, text_width))
     shares = torch.linspace(0.999, 0.01, 1000, device=setup.device)
 
     def make() -> Inputs:
