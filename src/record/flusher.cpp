@@ -247,6 +247,7 @@ std::optional<Result<std::string>> Flusher::dump_since(uint64_t ticket) {
 // Each ring is in order, and every number is in one of them, or about to be.
 bool Flusher::collect() {
   const uint64_t before = next_;
+  clock_.note(TickClock::Pair::now());
   guard([this] { collect_in_order(); });
   handled_ = next_ - first_;
   return next_ != before;
@@ -262,7 +263,7 @@ void Flusher::collect_in_order() {
       for (; record != nullptr && record->sequence <= next_; record = ring.front()) {
         // An earlier number is a former recording's, or was skipped.
         if (record->sequence == next_) {
-          if (!failure_) batch_.push_back(*record);
+          if (!failure_) add_to_batch(*record);
           ++next_;
           has_moved = true;
         }
@@ -272,6 +273,11 @@ void Flusher::collect_in_order() {
       if (record != nullptr) first_put_ = std::min(first_put_, record->sequence);
     });
   }
+}
+
+void Flusher::add_to_batch(const Record& record) {
+  Record& added = batch_.emplace_back(record);
+  if (!added.is_time_stated) added.time_ns = clock_.unix_ns(static_cast<uint64_t>(added.time_ns));
 }
 
 void Flusher::skip() {

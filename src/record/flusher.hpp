@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "base/ticks.hpp"
 #include "record/file/flight.hpp"
 #include "record/file/recording.hpp"
 
@@ -83,6 +84,7 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   // none.
   bool collect();
   void collect_in_order();
+  void add_to_batch(const Record& record);
   // A thread has taken the next number and does not put its record: it is stopped, or was killed
   // in a way that left the process alive. The numbers up to what has been put are lost.
   void skip();
@@ -107,6 +109,7 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   // of those put after a number that is missing; UINT64_MAX: none is
   uint64_t first_put_ = UINT64_MAX;
   std::chrono::steady_clock::time_point moved_;
+  TickClock clock_ = TickClock::started_now();
   std::vector<Record> batch_;
   uint64_t added_ = 0;  // to recording_
   std::unique_ptr<RecordOutput> recording_;

@@ -53,7 +53,7 @@ inline constexpr uint16_t kNoDevice = 0xffff;
 
 struct Record {
   uint64_t sequence = 0;  // the order of all records of the process
-  int64_t time_ns = 0;    // unix time
+  int64_t time_ns = 0;    // unix time; in a ring, a count of ticks unless is_time_stated
   uint64_t address = 0;
   uint64_t size_bytes = 0;
   uint64_t stream = 0;
@@ -62,8 +62,8 @@ struct Record {
   TextId text = 0;   // of segments and homes: which allocator has them; of blocks: kFoundBlock
   uint16_t device = 0;
   Op op = Op::kAlloc;
-  uint8_t unused = 0;
-  uint64_t unused_too = 0;
+  bool is_time_stated = false;
+  uint64_t unused = 0;
 };
 static_assert(sizeof(Record) == 64);
 

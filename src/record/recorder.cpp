@@ -1,7 +1,7 @@
 #include "record/recorder.hpp"
 
-#include "base/clock.hpp"
 #include "base/result.hpp"
+#include "base/ticks.hpp"
 #include "record/file/file_sink.hpp"
 #include "record/flusher.hpp"
 #include "record/process.hpp"
@@ -53,17 +53,18 @@ State& state() {
 struct alignas(64) ForRecords {
   std::atomic<Phase> phase{Phase::kAsleep};
   std::atomic<bool> is_flight{false};
-  std::atomic<int64_t> clock_offset_ns{0};
+  std::atomic<bool> has_tick_counter{false};
   std::atomic<int64_t> stated_ns{0};  // 0: the clock's time counts
 };
 constinit ForRecords for_records;
 
-// Unix time at the start of the recording, and what has passed since: the wall clock may be set
-// while it runs.
-int64_t time_ns() {
-  if (const int64_t stated = for_records.stated_ns.load(std::memory_order_relaxed); stated != 0)
-    return stated;
-  return clock_ns(CLOCK_MONOTONIC) + for_records.clock_offset_ns.load(std::memory_order_relaxed);
+// The flusher makes time of the ticks.
+void note_time(Record& record) {
+  record.time_ns = for_records.stated_ns.load(std::memory_order_relaxed);
+  record.is_time_stated = record.time_ns != 0;
+  if (record.is_time_stated) return;
+  const bool has_counter = for_records.has_tick_counter.load(std::memory_order_relaxed);
+  record.time_ns = static_cast<int64_t>(tick_count(has_counter));
 }
 
 Existing existing_for(const RecorderOptions& options) {
@@ -212,7 +213,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   state().failure.reset();
   state().step.store(0);
   for_records.stated_ns.store(0);
-  for_records.clock_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+  for_records.has_tick_counter = has_tick_counter();
   if (!options.is_lazy) {
     VRAM_TRY(start_flusher());
   }
@@ -297,7 +298,7 @@ bool Recorder::put(Record& record) {
     if (place == nullptr) place = traffic().wait_for_place(*ring);
   }
   if (place == nullptr) return traffic().given_up.add().has_value();
-  record.time_ns = time_ns();
+  note_time(record);
   // From here on nothing can fail: each number is in one ring.
   const auto number = Traffic::numbers.add();
   if (!number) return false;  // the recording has ended meanwhile
