@@ -22,7 +22,14 @@ def put_in_place(patches: Patches) -> None:
     """Let torch.tensor() and its relatives make tensors that a dry run sees."""
     # PyTorch remembers from the first call on to which functions torch.set_default_device() applies: not to those below.
     _device._device_constructors()
-    for name in ("tensor", "as_tensor", "asarray"):
+    for name in (
+        "tensor",
+        "as_tensor",
+        "asarray",
+        "sparse_coo_tensor",
+        "sparse_csr_tensor",
+        "sparse_compressed_tensor",
+    ):
         patches.put(torch, name, _seen(getattr(torch, name)))
     patches.put(torch.Tensor, "new_tensor", _seen(torch.Tensor.new_tensor, is_method=True))
 

@@ -203,6 +203,7 @@ class DryMode(TorchDispatchMode):
     def _from_real(self, func: Any, tensors: list[Any], args: Any, kwargs: Any) -> Any:
         device = kwargs.get("device")
         if device is not None and torch.device(device).type == "cuda":
+            _refuse_sparse(func, tensors)
             return self.pretend(func, args, kwargs)
         if tensors or func.name() in _CREATE:
             return self.compute(func, args, kwargs)
@@ -274,12 +275,7 @@ class DryMode(TorchDispatchMode):
         inputs = [*leaves(args), *leaves(tuple(kwargs.values()))]
         if not on_gpu and not any(map(is_on_gpu, inputs)):
             return
-        if any(tensor.layout is not torch.strided for tensor in on_gpu):
-            raise DryRunError(
-                tr(
-                    "{}: {} makes a sparse tensor on the GPU, whose memory a dry run does not predict; leave it out of the dry run"
-                ).format(users_line(), func.name())
-            )
+        _refuse_sparse(func, on_gpu)
         stream = self.streams.current
         device = next((t.fake_device.index for t in (*on_gpu, *inputs) if is_on_gpu(t)), 0)
         name = str(func)
@@ -429,6 +425,15 @@ def _warn_of_settings(*, is_exact: bool) -> None:
                 "torch.backends.cudnn.allow_tf32 is off: convolutions in float32 then use other "
                 "algorithms; a dry run predicts the workspaces of those with TF32"
             )
+        )
+
+
+def _refuse_sparse(func: Any, tensors: list[Any]) -> None:
+    if any(tensor.layout is not torch.strided for tensor in tensors):
+        raise DryRunError(
+            tr(
+                "{}: {} makes a sparse tensor on the GPU, whose memory a dry run does not predict; leave it out of the dry run"
+            ).format(users_line(), func.name())
         )
 
 
