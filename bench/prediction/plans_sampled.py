@@ -197,7 +197,7 @@ def write_part(path: Path, rows: list[Any]) -> None:
     temporary.rename(path)
 
 
-def work(parts: Path, gpu: str, counter: Any, until: float) -> None:
+def work(parts: Path, gpu: str, counter: Any, step: int, until: float) -> None:
     """Asks about one group after the other until the time is over."""
     for path in (paths := libraries()):
         library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
@@ -209,10 +209,10 @@ def work(parts: Path, gpu: str, counter: Any, until: float) -> None:
         raise SystemExit(f"this machine has no {gpu}")
     about = {"gpu": plans.about(), "cudnn": library.cudnnGetVersion(), "libraries": [str(path) for path in paths]}
     (parts / f"{multiprocessing.current_process().name}.json").write_text(json.dumps(about))
-    loop(parts, plans.answer, counter, until)
+    loop(parts, plans.answer, counter, step, until)
 
 
-def loop(parts: Path, answer: Callable[[str, Question], list[int]], counter: Any, until: float) -> None:
+def loop(parts: Path, answer: Callable[[str, Question], list[int]], counter: Any, step: int, until: float) -> None:
     known: set[Question] = set()
     rows: list[Any] = []
     layers = answers = part = 0
@@ -225,7 +225,7 @@ def loop(parts: Path, answer: Callable[[str, Question], list[int]], counter: Any
     while time.time() < until:
         with counter.get_lock():
             number = counter.value
-            counter.value += 1
+            counter.value += step
         row, count = asked(number, answer, known, until)
         rows.append(row)
         layers, answers = layers + len(row[3]), answers + count
@@ -259,6 +259,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=16)
     parser.add_argument("--gpu", default="H200", help="an H100 has as many processors, and counts as one")
     parser.add_argument("--first", type=int, default=0, help="the number of the first group")
+    parser.add_argument("--step", type=int, default=1, help="2: only groups with even numbers, or with odd ones")
     wanted = parser.parse_args()
     find_gpu(wanted.gpu)
     wanted.out.mkdir(parents=True, exist_ok=True)
@@ -275,7 +276,9 @@ def main() -> int:
             while len(running) < wanted.jobs and time.time() < until - 5 and failures < 4 * wanted.jobs:
                 # A worker that a crash of the library ended is replaced.
                 running.append(
-                    context.Process(target=work, args=(parts, wanted.gpu, counter, until), name=f"worker{number}")
+                    context.Process(
+                        target=work, args=(parts, wanted.gpu, counter, wanted.step, until), name=f"worker{number}"
+                    )
                 )
                 running[-1].start()
                 number += 1

@@ -65,7 +65,7 @@ def test_workers_write_each_question_once(sampled: Any, tmp_path: Path, monkeypa
 
     until = [float("inf")]
     monkeypatch.setattr(sampled.time, "time", lambda: float("inf") if until[0] == 0 else 0.0)
-    sampled.loop(tmp_path, answer, counter, 1.0)
+    sampled.loop(tmp_path, answer, counter, 2, 1.0)
     assert sampled.joined(tmp_path, tmp_path) == []
     rows = [
         json.loads(line)
@@ -75,3 +75,4 @@ def test_workers_write_each_question_once(sampled: Any, tmp_path: Path, monkeypa
     answers = [answers[letter][2] for row in rows for layer in row[3] for answers in layer[7:] for letter in answers]
     assert sorted(answers) == list(range(1, len(asked) + 1))
     assert len(set(asked)) == len(asked)
+    assert {row[0] % 2 for row in rows} == {0}
