@@ -237,6 +237,14 @@ def convolution_format(input: Any, weight: Any, _backend: Any) -> torch.memory_f
     return torch.contiguous_format
 
 
+def _convolution_double_backward(*args: Any, **kwargs: Any) -> Any:
+    """aten::_convolution_double_backward, which makes copies on a GPU alone.
+
+    Called by autograd's engine itself, it would get the answer about devices that is meant for the engine; see DryMode._device_for_autograd().
+    """
+    return _ATEN._convolution_double_backward.default.decompose(*args, **kwargs)
+
+
 # ------------------------------------------------------------------------------------------------ putting in place
 
 
@@ -258,6 +266,7 @@ class Choices:
             _ATEN.linear.default: self._linear,
             _ATEN._batch_norm_impl_index.default: batch_norm,
             _ATEN.ctc_loss.Tensor: _ctc.loss,
+            _ATEN._convolution_double_backward.default: _convolution_double_backward,
             **_cudnn.recurrent(),
         }
         library: Any = torch.library

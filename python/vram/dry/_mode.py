@@ -147,6 +147,7 @@ class DryMode(TorchDispatchMode):
         self._uses_cudnn = False
         self.has_convolutions = False
         self._was_read = False  # a value that is not known, by the operator before
+        self._was_asked = False  # where a tensor is, since the operator before: autograd's engine asks before it adds, and formulas do not
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
         self._owners_of_one = (0, 0)
         self._device_is_hidden = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
@@ -156,6 +157,7 @@ class DryMode(TorchDispatchMode):
         if func is torch.ops.prim.device.default:
             return self._device_for_autograd(args[0])
         was_read, self._was_read = self._was_read, False
+        was_asked, self._was_asked = self._was_asked, False
         if was_read and func in _RANGES:  # of a size that PyTorch's own code has just read
             raise self.values.deciding(func.name())
         if any(
@@ -173,7 +175,7 @@ class DryMode(TorchDispatchMode):
             return self._from_real(func, tensors, args, kwargs)
         if func is _ATEN._to_copy.default and self._is_own_answer(args[0], kwargs):
             return args[0]
-        if func is _ATEN.add.Tensor and self._accumulates(args, kwargs):
+        if func is _ATEN.add.Tensor and was_asked and self._accumulates(args, kwargs):
             return self.pretend(_ATEN.add_.Tensor, args, kwargs)
         if func in _IN_PLACE and self._is_in_place(func, args):
             return self.pretend(_ATEN.view.default, (self.pretend(_IN_PLACE[func], args, kwargs), args[0].shape), {})
@@ -357,6 +359,7 @@ class DryMode(TorchDispatchMode):
         Without an accelerator in PyTorch, its engine cannot add gradients on the GPU up, because it looks for the accelerator's
         streams. It asks outside all Python code, and gets an answer that needs no streams.
         """
+        self._was_asked = True
         if self._device_is_hidden and _is_engine(_caller()):
             return _HIDDEN
         device: torch.device = tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device

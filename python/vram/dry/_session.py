@@ -22,6 +22,7 @@ from vram.dry._gpu import Gpu
 from vram.dry._kernels import Kernels
 from vram.dry._mode import DryMode
 from vram.dry._models import Parameter
+from vram.dry._order import Order
 from vram.dry._patches import Patches
 from vram.dry._plans import Plans
 from vram.dry._scopes import Scopes
@@ -156,6 +157,7 @@ class Session:
             stack.enter_context(mode.fakes)
             stack.enter_context(mode)
             mode.calibrate()
+            Order().put_in_place(patches)
             stack.enter_context(fake_ranks(self._world_size, patches, mode))
             self._scopes.put_in_place(patches, tape)
             stack.callback(self._scopes.stop)
