@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from vram.dry import dry_run
+from vram.dry._values import DryRunError
 
 LINALG: dict[str, Callable[[Any], Any]] = {
     "_linalg_svd": torch.linalg.svd,
@@ -44,6 +45,29 @@ def ran(thread: threading.Thread) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.empty(1 << 20, device="cuda"),
+        lambda: torch.ones(1 << 20).pin_memory().to("cuda", non_blocking=True),
+        lambda: torch.ones(4).cuda(),
+    ],
+)
+def test_a_thread_that_catches_the_error_is_named_by_a_warning(make: Any, tmp_path: Path) -> None:
+    errors: list[Exception] = []
+
+    def prefetch() -> None:
+        try:
+            make()
+        except Exception as error:
+            errors.append(error)
+
+    with dry_run(path=tmp_path / "dry.vtrace"), pytest.warns(UserWarning, match="in a thread that did not begin"):
+        ran(threading.Thread(target=prefetch))
+    assert isinstance(errors[0], DryRunError)
+    assert "test_dry_unknown.py:" in str(errors[0])
+
+
 def test_a_thread_whose_memory_is_missing_is_said(tmp_path: Path) -> None:
     before = threading.excepthook
     other = threading.Thread(target=lambda: torch.empty(1 << 20, device="cuda"))

@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 
+from vram._texts import tr
 from vram.dry import _ctc, _cudnn
 from vram.dry._gpu import Gpu
+from vram.dry._values import DryRunError, users_line, warn
 
 _ATEN = torch.ops.aten
 _HALF = (torch.float16, torch.bfloat16)
@@ -252,6 +254,18 @@ def _no_kernel(*_arguments: Any, **_named: Any) -> Any:
     raise RuntimeError("this build of PyTorch has no kernel of this operator for CUDA")
 
 
+def _from_another_thread(*_arguments: Any, **_named: Any) -> Any:
+    """Make a tensor on the GPU without a mode: PyTorch's modes belong to the thread that entered them.
+
+    The program may catch the error, and its memory is missing then, so there is a warning as well.
+    """
+    text = tr(
+        "a tensor on the GPU is made in a thread that did not begin the dry run, which follows only the thread that did, and lacks the memory of others"
+    )
+    warn(text)
+    raise DryRunError(f"{users_line()}: {text}")
+
+
 # Operators with a kernel for CUDA and, for devices without one, a decomposition. A build for the CPU would decompose them.
 WHOLE = ("silu_backward", "mish_backward", "_fused_rms_norm", "_fused_rms_norm_backward")
 
@@ -273,6 +287,9 @@ class Choices:
         self._library = library.Library("aten", "IMPL")
         for operator, choose in self.of.items():
             self._put(operator, choose)
+        for name in ("empty.memory_format", "empty_strided"):
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CUDA"):
+                self._library.impl(name, _from_another_thread, "CUDA")
         for name in WHOLE:
             if hasattr(_ATEN, name) and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CUDA"):
                 self._library.impl(name, _no_kernel, "CUDA")
