@@ -57,6 +57,7 @@ class Assembler {
     code_.push_back(instruction);
   }
   void add_wide(uint8_t to, uint8_t source, int64_t low_and_high, int16_t offset) {
+    // NOLINTNEXTLINE(misc-redundant-expression): two of them are 0, and mean different things
     add(BPF_LD | BPF_DW | BPF_IMM, to, source, offset, static_cast<int32_t>(low_and_high));
     const bool is_number = source == 0;
     add(0, 0, 0, 0, is_number ? static_cast<int32_t>(low_and_high >> 32) : 0);

@@ -35,14 +35,14 @@ constexpr int kGraphReservedNow = 2;  // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
 constexpr int kPoolReservedNow = 5;   // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
 constexpr int kRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
 
-std::string as_uuid(const std::array<uint8_t, 16>& bytes) {
+std::string as_uuid(const gpu::cuda::CUuuid& uuid) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text = "GPU";
-  for (size_t i = 0; i < bytes.size(); ++i) {
+  for (size_t i = 0; i < std::size(uuid.bytes); ++i) {
     const bool begins_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
     if (begins_group) text += '-';
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
+    text += kDigits[uuid.bytes[i] >> 4];
+    text += kDigits[uuid.bytes[i] & 15];
   }
   return text;
 }
@@ -74,8 +74,8 @@ int LoadedDriver::device_count() const {
 
 // CUDA numbers the handles of devices as it does the devices.
 std::string LoadedDriver::uuid(int ordinal) const {
-  std::array<uint8_t, 16> bytes{};
-  return get_uuid_(bytes.data(), ordinal) == kSuccess ? as_uuid(bytes) : "";
+  gpu::cuda::CUuuid uuid;
+  return get_uuid_(&uuid, ordinal) == kSuccess ? as_uuid(uuid) : "";
 }
 
 bool LoadedDriver::has_context(int ordinal) const {

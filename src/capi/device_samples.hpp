@@ -37,7 +37,7 @@ class LoadedDriver {
  private:
   void* library_ = nullptr;
   gpu::cuda::CUresult (*get_count_)(int*) = nullptr;
-  gpu::cuda::CUresult (*get_uuid_)(uint8_t*, gpu::cuda::CUdevice) = nullptr;
+  gpu::cuda::CUresult (*get_uuid_)(gpu::cuda::CUuuid*, gpu::cuda::CUdevice) = nullptr;
   gpu::cuda::CUresult (*get_state_)(gpu::cuda::CUdevice, unsigned*, int*) = nullptr;
   gpu::cuda::CUresult (*get_graph_attribute_)(gpu::cuda::CUdevice, int, void*) = nullptr;
   gpu::cuda::CUresult (*get_pool_)(void**, gpu::cuda::CUdevice) = nullptr;

@@ -175,7 +175,7 @@ std::string DiffCommand::draw(const explain::Diff& diff, const Console& console)
   if (format_ == DiffFormat::kMarkdown) return show::diff_markdown(diff);
   show::TextOptions options = text_options(output_, console);
   options.top = top_;
-  const std::string text = show::draw_diff(diff, options);
+  std::string text = show::draw_diff(diff, options);
   if (format_ != DiffFormat::kGithub) return text;
   return show::without_github_commands(text) + show::diff_annotations(diff);
 }

@@ -29,7 +29,7 @@ std::string_view end_text(attach::AttachEnd end) {
 }
 
 // On standard output, unless the recording goes there.
-Result<> say(std::string line, const Output& output, Console& console) {
+Result<> say(const std::string& line, const Output& output, Console& console) {
   return output.path == "-" ? Result<>{} : console.print(line + "\n");
 }
 

@@ -134,7 +134,7 @@ double text_width(std::string_view utf8, double size) {
 }
 
 std::string fit_front(std::string_view utf8, double size, double width) {
-  const std::string text = printable(utf8);
+  std::string text = printable(utf8);
   if (text_width(text, size) <= width) return text;
   auto glyphs = measured(text, size);
   std::ranges::reverse(glyphs);
@@ -143,7 +143,7 @@ std::string fit_front(std::string_view utf8, double size, double width) {
 }
 
 std::string fit_end(std::string_view utf8, double size, double width) {
-  const std::string text = printable(utf8);
+  std::string text = printable(utf8);
   if (text_width(text, size) <= width) return text;
   const size_t kept = fitting_bytes(measured(text, size), width - text_width(kEllipsis, size));
   return kept == 0 ? "" : text.substr(0, kept) + std::string(kEllipsis);

@@ -91,7 +91,8 @@ void draw_legend(const LegendPlace& place, const std::string& head, std::vector<
                                  theme.muted});
   const size_t in_column = rows_per_column(rows.size(), place.width);
   for (size_t i = 0; i < rows.size(); ++i) {
-    const Point at = {place.corner.x + static_cast<double>(i / in_column) * (width + kBetween),
+    const size_t column = i / in_column;
+    const Point at = {place.corner.x + static_cast<double>(column) * (width + kBetween),
                       place.corner.y + kHead + 12 + static_cast<double>(i % in_column) * kRow};
     draw_row(rows[i], at, width, theme, scene);
   }

@@ -94,7 +94,8 @@ class TimelinePicture {
   // The upper edge of values, from left to right.
   [[nodiscard]] std::vector<Point> edge(std::span<const uint64_t> values, size_t first = 0) const;
   void add_area(std::span<const uint64_t> tops, Colour colour, std::string hover);
-  void add_band(double from, double to, double y, double height, Colour colour, std::string text);
+  void add_band(double from, double to, double y, double height, Colour colour,
+                const std::string& words);
   void text(Point at, std::string words, Colour colour, Anchor anchor = Anchor::kStart) {
     scene_.items.emplace_back(Label{at, std::move(words), kTextSize, colour, anchor});
   }
@@ -268,7 +269,7 @@ void TimelinePicture::draw_axis() {
 }
 
 void TimelinePicture::add_band(double from, double to, double y, double height, Colour colour,
-                               std::string words) {
+                               const std::string& words) {
   const double left = std::max(from, plot_.left);
   const double right = std::min(to, plot_.right);
   const double width = std::max(right - left - 1, 0.6);

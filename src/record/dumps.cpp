@@ -147,16 +147,26 @@ void handle(int signal, siginfo_t* info, void* context) {
   if (!is_done || has_function(next)) go_on(*entry, signal, info, context);
 }
 
-struct sigaction own_action() {
+void handle_number(int signal) { handle(signal, nullptr, nullptr); }
+
+// Takes no more than what it replaces: a program that replaces it by signal(), and calls it, has
+// only the signal's number.
+struct sigaction own_action(int signal, const struct sigaction& replaced) {
   struct sigaction ours{};
-  ours.sa_sigaction = &handle;
-  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  ours.sa_flags = SA_ONSTACK | SA_RESTART;
+  if (is_crash(signal) || (replaced.sa_flags & SA_SIGINFO) != 0) {
+    ours.sa_flags |= SA_SIGINFO;
+    ours.sa_sigaction = &handle;
+  } else {
+    ours.sa_handler = &handle_number;
+  }
   (void)sigemptyset(&ours.sa_mask);
   return ours;
 }
 
 bool is_own(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &handle;
+  return (action.sa_flags & SA_SIGINFO) != 0 ? action.sa_sigaction == &handle
+                                             : action.sa_handler == &handle_number;
 }
 
 void install_one(int signal) {
@@ -168,7 +178,7 @@ void install_one(int signal) {
   if (sigaction(signal, nullptr, &entry.first) != 0) return;
   entry.before.store(&entry.first);
   handled_count.store(count + 1, std::memory_order_release);  // before the first can come
-  const struct sigaction ours = own_action();
+  const struct sigaction ours = own_action(signal, entry.first);
   (void)sigaction(signal, &ours, nullptr);
 }
 
@@ -177,7 +187,7 @@ void install_again(int signal) {
   Handled* const entry = find(signal);
   struct sigaction found{};
   if (entry == nullptr || sigaction(signal, nullptr, &found) != 0 || is_own(found)) return;
-  const struct sigaction ours = own_action();
+  const struct sigaction ours = own_action(signal, found);
   auto* const before = new struct sigaction;
   (void)sigaction(signal, &ours, before);
   if (is_own(*before))

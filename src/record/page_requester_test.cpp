@@ -66,7 +66,7 @@ class Owner {
   bool is_dead_ = false;
 };
 
-class PageRequesterTest : public testing::Test {
+class PageRequesterTest : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove_all(folder_); }
   [[nodiscard]] std::string path(uint32_t pid) const { return folder_ + "/" + std::to_string(pid); }
@@ -326,17 +326,17 @@ TEST_F(PageRequesterTest, DeadOwnersPagesAreSweptAndNoOthers) {
   const Owner living(silent());
   dead.kill();
   EXPECT_EQ(list_board(folder_).size(), 2u);
-  EXPECT_THAT(sweep_board(folder_).value(), testing::ElementsAre(dead.pid()));
-  EXPECT_THAT(list_board(folder_), testing::ElementsAre(living.pid()));
-  EXPECT_THAT(sweep_board(folder_).value(), testing::IsEmpty());
-  EXPECT_THAT(sweep_board("/nowhere").value(), testing::IsEmpty());
+  EXPECT_THAT(sweep_board(folder_).value(), ::testing::ElementsAre(dead.pid()));
+  EXPECT_THAT(list_board(folder_), ::testing::ElementsAre(living.pid()));
+  EXPECT_THAT(sweep_board(folder_).value(), ::testing::IsEmpty());
+  EXPECT_THAT(sweep_board("/nowhere").value(), ::testing::IsEmpty());
 }
 
 TEST_F(ForgedPageTest, WhatIsNoDeadOwnersPageStays) {
   const Board board = Board::open(folder_).value();
   forge(kOwner + offsetof(BoardOwner, pid_namespace), 1);
   std::ofstream(path(1)) << "no page";
-  EXPECT_THAT(sweep_board(folder_).value(), testing::IsEmpty());
+  EXPECT_THAT(sweep_board(folder_).value(), ::testing::IsEmpty());
   EXPECT_EQ(list_board(folder_).size(), 2u);
   std::filesystem::create_directory_symlink(folder_, folder_ + "-link");
   EXPECT_EQ(sweep_board(folder_ + "-link").error().code, Code::kIo);

@@ -1,6 +1,7 @@
 // Threads that come, record, die and fork while recordings start, restart and stop: every record
 // that emit() took is in a file or counted as lost, to the last one.
 #include "base/bytes.hpp"
+#include "base/testing/sanitizers.hpp"
 #include "base/testing/waiting.hpp"
 #include "record/testing/recorder_fixture.hpp"
 #include "record/testing/slow_disk.hpp"
@@ -20,15 +21,12 @@
 namespace vram::record {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kForks = false;  // it starts no threads in the child of a program that has some
-#elif defined(__has_feature)
-// In the child the lock of AddressSanitizer's quarantine stays taken if another thread held it at
-// the fork: the first thread that ends there hangs.
-constexpr bool kForks = !__has_feature(address_sanitizer);
-#else
-constexpr bool kForks = true;
-#endif
+using testing::kCountsMemory;
+
+// ThreadSanitizer starts no threads in the child of a program that has some. In the child, the lock
+// of AddressSanitizer's quarantine stays taken if another thread held it at the fork: the first
+// thread that ends there hangs.
+constexpr bool kForks = !testing::kHasThreadSanitizer && !testing::kHasAddressSanitizer;
 
 // What emit() took, by all threads of this process.
 std::atomic<uint64_t> emitted{0};
@@ -207,15 +205,6 @@ TEST(FirstRecordingTest, AProcessThatIsForkedMeanwhileGoesOn) {
 // Recordings that start and stop leave nothing behind in the process.
 
 namespace {
-
-// Sanitizers keep what is freed.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kCountsMemory = false;
-#elif defined(__has_feature)
-constexpr bool kCountsMemory = !__has_feature(address_sanitizer);
-#else
-constexpr bool kCountsMemory = true;
-#endif
 
 class LeaksTest : public RecorderFixture {};
 

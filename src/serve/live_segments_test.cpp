@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <string>
 
@@ -32,6 +33,9 @@ watch::SegmentList sample_list() {
 
 class LiveSegmentsTest : public ::testing::Test {
  protected:
+  // Requests use the members.
+  void TearDown() override { EXPECT_TRUE(segments_.end(std::chrono::seconds(30))); }
+
   // Waits until no request is pending, and returns the document.
   Json settled(uint32_t pid) {
     Json document;

@@ -100,14 +100,6 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   });
 }
 
-// The last byte is the ordinal, all others are 0.
-CUresult cuDeviceGetUuid_v2(uint8_t* uuid, CUdevice device) {
-  return enter_device("cuDeviceGetUuid_v2", device, [&](Machine&) {
-    for (int i = 0; i < 16; ++i) uuid[i] = i == 15 ? static_cast<uint8_t>(device) : uint8_t{0};
-    return kSuccess;
-  });
-}
-
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* is_active) {
   return enter_device("cuDevicePrimaryCtxGetState", device, [&](const Machine& machine) {
     *flags = 0;

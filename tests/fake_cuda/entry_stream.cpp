@@ -218,6 +218,7 @@ CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
   return enter_device("cuDeviceGetName", device, [&] { return answer(name, size, "Fake GPU"); });
 }
 
+// The last byte is the ordinal, all others are 0.
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   return enter_device("cuDeviceGetUuid", device, [&] {
     *uuid = {};
@@ -225,6 +226,8 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
     return kSuccess;
   });
 }
+
+CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid(uuid, device); }
 
 CUresult cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
   char text[16];

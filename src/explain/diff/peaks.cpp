@@ -132,7 +132,7 @@ class PeakSites {
 
   // The program's name for a block, or why it has none.
   [[nodiscard]] std::string name_of(uint32_t id) const {
-    const std::string name = own_name_of(id);
+    std::string name = own_name_of(id);
     if (!name.empty()) return name;
     const bool is_before = sources_.history.lifetimes[id].alloc_event == kBeforeRecording;
     return std::string(is_before ? kBeforeName : kNoStackName);

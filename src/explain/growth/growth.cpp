@@ -310,7 +310,7 @@ class GrowthFinder {
   }
 
   std::string name_of(const Group& g) {
-    if (const std::string line = line_of(g); !line.empty()) {
+    if (std::string line = line_of(g); !line.empty()) {
       if (g.other_sites == 0) return line;
       return trf("{} and {} other {}", line, g.other_sites,
                  g.other_sites == 1 ? tr("line") : tr("lines"));

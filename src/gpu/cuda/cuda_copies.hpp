@@ -23,10 +23,6 @@ namespace vram::gpu::cuda {
 // Names are those of cuda.h without "cu"; where cuda.h maps a name to a newer version, it is that
 // version. Functions with streams use the legacy default stream (without _ptsz), as DriverApi's do.
 
-struct CUuuid {  // NOLINT(readability-identifier-naming): CUDA's own name
-  unsigned char bytes[16] = {};
-};
-
 struct CopyApi {
   CUresult (*mem_host_alloc)(void** host, size_t bytes, unsigned flags) = nullptr;
   CUresult (*mem_free_host)(void* host) = nullptr;

@@ -86,4 +86,8 @@ struct CUmemAccessDesc {
 };
 static_assert(sizeof(CUmemAccessDesc) == 12);
 
+struct CUuuid {  // NOLINT(readability-identifier-naming): CUDA's own name
+  unsigned char bytes[16] = {};
+};
+
 }  // namespace vram::gpu::cuda

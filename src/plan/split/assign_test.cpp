@@ -65,7 +65,7 @@ class Search {
   [[nodiscard]] const std::optional<Assignment>& best() const { return best_; }
 
  private:
-  void go(size_t part, size_t position, Assignment so_far) {
+  void go(size_t part, size_t position, const Assignment& so_far) {
     if (part == problem_.bytes.size()) {
       if (!best_ || so_far.is_better_than(*best_)) best_ = so_far;
       return;
@@ -88,7 +88,7 @@ class Search {
                                        static_cast<uint64_t>(1e6 * static_cast<double>(cost.bytes) /
                                                              static_cast<double>(capacity)));
     next.ranges.push_back(range);
-    go(range.last, range.position + 1, std::move(next));
+    go(range.last, range.position + 1, next);
   }
 
   const Problem& problem_;

@@ -207,7 +207,7 @@ Result<std::string> FlightWindow::dump(DumpReason reason, const std::string& pat
     return older_->copy_to(path, Existing::kReplaceOwn, facts).map([&] { return path; });
   const uint64_t first = dumped_files().next_number(options_.path);
   for (uint64_t number = first; number < first + kMaxFilesOfOthers; ++number) {
-    const std::string to = numbered(options_.path, why, number);
+    std::string to = numbered(options_.path, why, number);
     struct stat found{};
     if (lstat(to.c_str(), &found) == 0) continue;
     const auto done = older_->copy_to(to, Existing::kKeep, facts);
