@@ -194,6 +194,4 @@ def test_safetensors_saves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.usefixtures("run")
 def test_a_sparse_tensor_on_the_gpu_is_refused() -> None:
     with pytest.raises(DryRunError, match=r"test_dry_files\.py:\d+: .*sparse tensor on the GPU"):
-        torch.sparse_coo_tensor(
-            torch.tensor([[1]]), torch.tensor([1.0]), (2,), device="cuda", check_invariants=False
-        )
+        torch.sparse_coo_tensor(torch.tensor([[1]]), torch.tensor([1.0]), (2,), device="cuda", check_invariants=False)
