@@ -1,7 +1,6 @@
 // Random programs against the pool on a GPU that finds every access out of order and every mapping
 // that goes too early (testing/random_program.hpp). 2 million operations; with VRAM_DEEP
 // set, 100 million.
-#include "base/testing/sanitizers.hpp"
 #include "pool/testing/random_program.hpp"
 
 #include <gtest/gtest.h>
@@ -44,8 +43,11 @@ std::vector<Op> shrink(std::vector<Op> program, const Fails& fails) {
 constexpr size_t kOpsPerProgram = 2000;
 constexpr uint64_t kPrograms = 1000;
 constexpr uint64_t kShares = 20;
-// Under a sanitizer, each operation takes ten times as long.
-constexpr uint64_t kDeepFactor = testing::kCountsMemory ? 50 : 5;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kDeepFactor = 5;  // each operation takes ten times as long
+#else
+constexpr uint64_t kDeepFactor = 50;
+#endif
 
 std::string failure_of(const World& world, const std::vector<Op>& ops, size_t* done) {
   return RandomProgram(world).run(ops, done);
