@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,24 @@ def test_the_default_device_counts_for_arrays() -> None:
     assert torch.tensor(data, device="meta").device.type == "meta"
     assert torch.tensor(data, device="cuda", requires_grad=True).requires_grad
     assert torch.as_tensor(data, dtype=torch.float16, device="cuda").dtype == torch.float16
+
+
+@pytest.mark.usefixtures("run")
+def test_the_file_of_each_function_can_be_asked_for() -> None:
+    """torch._dynamo asks when it is imported, such as by the first DistributedDataParallel."""
+    for function in (torch.tensor, torch.as_tensor, torch.asarray, torch.sparse_coo_tensor):
+        assert Path(inspect.getfile(inspect.unwrap(function))).name == "_factories.py"
+
+
+def made_of_numbers(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.tensor([1.0]) + torch.as_tensor([2.0])
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_torchscript_compiles_them() -> None:
+    """PyTorch has such functions in the modules that the first DistributedDataParallel imports."""
+    assert "aten::as_tensor" in str(torch.jit.script(made_of_numbers).graph)
 
 
 def test_the_default_device_still_counts_after_a_dry_run(tmp_path: Path) -> None:

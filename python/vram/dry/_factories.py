@@ -8,11 +8,11 @@ on the CPU and copies it, which is what these functions do.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.jit import _builtins
 from torch.utils import _device
 
 from vram.dry._patches import Patches
@@ -30,14 +30,25 @@ def put_in_place(patches: Patches) -> None:
         "sparse_csr_tensor",
         "sparse_compressed_tensor",
     ):
-        patches.put(torch, name, _seen(getattr(torch, name)))
+        _put(patches, name)
     patches.put(torch.Tensor, "new_tensor", _seen(torch.Tensor.new_tensor, is_method=True))
+
+
+def _put(patches: Patches, name: str) -> None:
+    make = getattr(torch, name)
+    made = _seen(make)
+    # TorchScript compiles a call of a function that it knows by its id; PyTorch compiles functions of its own when it is imported.
+    operator = _builtins._find_builtin(make)
+    if operator is not None:
+        known = _builtins._get_builtin_table()
+        known[id(made)] = operator
+        patches.on_undo(lambda: known.pop(id(made), None))
+    patches.put(torch, name, made)
 
 
 def _seen(make: Any, *, is_method: bool = False) -> Any:
     """Return a function that makes the same tensor."""
 
-    @functools.wraps(make)
     def made(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         if isinstance(device, int):
@@ -54,4 +65,6 @@ def _seen(make: Any, *, is_method: bool = False) -> Any:
         on_cpu = make(*args, **{**kwargs, "device": "cpu"})
         return on_cpu.to(device).requires_grad_(needs_gradient)
 
+    # Without __wrapped__: PyTorch's compiler, which the first DistributedDataParallel imports, looks for the file of that function, and it has none.
+    made.__name__, made.__doc__ = make.__name__, make.__doc__
     return made
