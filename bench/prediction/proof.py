@@ -2,10 +2,12 @@
 
     python bench/prediction/proof.py first OUT [--seconds 550]
     python bench/prediction/proof.py second OUT --predicted FIRST/predicted.json [--seconds 550]
+    python bench/prediction/proof.py again OUT [--others NAME…] [--seconds 250]
 
 `first` predicts the programs of --half (peaks.py), measures them under each allocator (measure.py), finds their largest batches for 16 GiB and runs
 those and batches that are 2 % larger (batches.py), and predicts the other halves while cores are free. `second` predicts what is missing and runs
-programs at the least memory that was promised (fits.py), so often as time allows. A task that fails or takes too long ends alone. OUT has
+programs at the least memory that was promised (fits.py), so often as time allows. `again` predicts the programs of --half and the families --others,
+and runs them at the least memory and with the batches that are found, after rules were changed. A task that fails or takes too long ends alone. OUT has
 predicted.json, batches.json, fits.json and measured.tar.xz, which are written again and again, so that a call that is cut short leaves results.
 """
 
@@ -293,13 +295,31 @@ def second(proof: Proof) -> None:
             proof.predict(program, 1, functools.partial(rounds, program))
 
 
+def again(proof: Proof) -> None:
+    """Predictions, runs at the limit as soon as a program is predicted, and batches; those of --others come first."""
+    for family in {program.family.name: program.family for program in proof.own}.values():
+        proof.find_batch(family, "fp32", 1)
+        proof.find_batch(family, "bf16_autocast", 4)
+    for rank, programs in ((0, proof.others), (2, proof.own)):
+        for program in programs:
+            if rank or program.family.name in proof.wanted.others:
+                for_seeds = [
+                    functools.partial(proof.run_at_limit, program, seed, 3 * seed) for seed in range(proof.wanted.seeds)
+                ]
+                proof.predict(program, rank, lambda runs=for_seeds: [run() for run in runs] and None)
+
+
+PARTS: dict[str, Callable[[Proof], None]] = {"first": first, "second": second, "again": again}
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["first", "second"])
+    parser.add_argument("part", choices=[*PARTS])
     parser.add_argument("out", type=Path)
     parser.add_argument("--predicted", type=Path, nargs="*", default=[])
     parser.add_argument("--half", default="unseen")
     parser.add_argument("--only", nargs="*", default=[], help="names of families")
+    parser.add_argument("--others", nargs="*", default=[], help="names of families of other halves, for `again`")
     parser.add_argument("--seconds", type=float, default=550 - GRACE_S)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=15)
@@ -320,7 +340,7 @@ def main() -> int:
     wanted.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         proof = Proof(wanted, Path(folder))
-        (first if wanted.part == "first" else second)(proof)
+        PARTS[wanted.part](proof)
         proof.pool.run(proof.write)
     return 0
 
