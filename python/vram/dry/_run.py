@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vram._error import VramError
 from vram._sizes import format_size
 from vram._texts import tr
-from vram.dry import _at_limit, _edited, _program
+from vram.dry import _at_limit, _edited, _program, _varied
 from vram.dry._gpu import Gpu
 from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak, contributions, error_of, fits_on, module_of
 
@@ -95,7 +95,7 @@ class TracedRun:
             self._needed_bytes,
             session.estimated_bytes,
             spared,
-            has_unknown=bool(self.unknown_operators),
+            session.unknown_bytes if self.unknown_operators else None,
             is_described=session.has_convolutions and convolutions.are_answered and not convolutions.are_exact,
         )
 
@@ -223,7 +223,18 @@ class TracedRun:
         steps = _PROBED_STEPS_AT_LIMIT if self._running().needed_bytes else _PROBED_STEPS
         more = [found * (200 + step) // 200 for step in range(steps + 1)]
         failed = [number for number, capacity in enumerate(more[:-1]) if number and not replayed(capacity)["completed"]]
-        return more[max(failed) + 1] if failed else found
+        return max(more[max(failed) + 1] if failed else found, self._least_bytes_of_variants(trace))
+
+    def _least_bytes_of_variants(self, trace: Path) -> int:
+        """The same for traces that differ a little; 0 where blocks do not divide what the allocator has, as with expandable segments."""
+        allocator = self._settings.allocator
+        if allocator.partition(":")[0] != "torch" or "expandable_segments=True" in allocator:
+            return 0
+        with tempfile.TemporaryDirectory(prefix="vram-dry-") as folder:
+            return max(
+                int(_program.replay(each, allocator, finds_capacity=True)["min_capacity_bytes"])
+                for each in _varied.write(trace, Path(folder))
+            )
 
     @cached_property
     def _path_at_limit(self) -> Path:
