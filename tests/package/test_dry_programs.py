@@ -168,6 +168,18 @@ def test_ctc_loss_with_lengths_on_the_gpu(tmp_path: Path) -> None:
             loss_of_labels("cuda", labels=torch.randint(1, 64, (160,), device="cuda"))
 
 
+@torch.jit.script
+def logarithms(x: torch.Tensor, base: int) -> torch.Tensor:
+    return torch.log(x) / torch.log(torch.tensor(base / 2))
+
+
+def test_functions_of_torchscript_run(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        assert logarithms(torch.ones(1 << 18, device="cuda"), 8).shape == (1 << 18,)
+    assert run.peak.requested_bytes >= 3 << 20  # x, its logarithm, and the result: no kernel is fused
+    assert torch.equal(logarithms(torch.ones(2), 8), torch.zeros(2))
+
+
 def test_nothing_is_saved(tmp_path: Path) -> None:
     file = io.BytesIO()
     save = torch.save

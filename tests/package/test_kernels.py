@@ -53,6 +53,32 @@ def test_flash_attention_rounds_lengths_and_widths() -> None:
     assert sizes(name, wide, wide, wide, wide, wide)[0] == 4 * 128 * 192
 
 
+@pytest.mark.parametrize(
+    ("query", "key", "expected"),
+    [
+        ((8, 8, 128, 64), (8, 8, 512, 64), 65_536 + 4_194_304),
+        ((2, 8, 333, 80), (2, 8, 333, 80), 42_624 + 4_091_904),
+        ((4, 12, 1024, 64), (4, 12, 1024, 64), 0),
+        ((1, 8, 2048, 256), (1, 8, 2048, 256), 0),
+        ((16, 16, 49, 32), (16, 16, 49, 32), 0),
+    ],
+)
+def test_flash_attention_divides_sequences_for_idle_processors(
+    query: tuple[int, ...], key: tuple[int, ...], expected: int
+) -> None:
+    """What probes measured on an H200, in two allocations."""
+    name = "aten._scaled_dot_product_flash_attention.default"
+    q, k = tensor(*query, dtype=torch.bfloat16), tensor(*key, dtype=torch.bfloat16)
+    assert sum(sizes(name, q, k, k, 0.0)) == expected
+    assert sizes(name, q, k, k, 0.1) == []
+
+
+def test_distances_are_products_of_longer_rows() -> None:
+    """What a probe measured on an H200, besides the workspace of cuBLAS."""
+    x = tensor(256, 512)
+    assert sizes("aten._euclidean_dist.default", x, x, outputs=(tensor(256, 256),))[0] == 1_052_672
+
+
 def test_efficient_attention_rounds_lengths() -> None:
     name = "aten._scaled_dot_product_efficient_attention_backward.default"
     q = tensor(2, 333, 8, 80).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Operators of cuDNN whose results PyTorch's fake kernels do not describe as they are on a GPU.
+"""Operators of cuDNN, and of modules that PyTorch runs as one kernel, whose results PyTorch's fake kernels do not describe as they are on a GPU.
 
 What is known of the sizes comes from recordings of one H200 (PyTorch 2.11); docs/dry-run.md says which.
 """
@@ -233,7 +233,32 @@ def _attention(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> An
     return result
 
 
+def _grid_sampler(x: Any, grid: Any) -> Any:
+    return x.new_empty(*x.shape[:2], *grid.shape[1:3])
+
+
+def _grid_sampler_backward(x: Any, grid: Any, _grad_output: Any) -> Any:
+    return torch.empty_like(x), torch.empty_like(grid)
+
+
+def _encoder_layer(x: Any, *_rest: Any, **_more: Any) -> Any:
+    return torch.empty_like(x)
+
+
+def _multi_head_attention(
+    query: Any, key: Any, _value: Any, _width: int, heads: int, _qkv: Any, _qkv_bias: Any, _out: Any, _out_bias: Any, _mask: Any = None,
+    need_weights: bool = True, average_attn_weights: bool = True, _mask_type: Any = None,
+) -> Any:  # fmt: skip
+    batch, rows = query.shape[:2]
+    sizes = (batch, rows, key.shape[1]) if average_attn_weights else (batch, heads, rows, key.shape[1])
+    return torch.empty_like(query), query.new_empty(sizes if need_weights else 0)
+
+
 HANDLED: dict[Any, Any] = {
+    _ATEN.cudnn_grid_sampler.default: handled(_grid_sampler),
+    _ATEN.cudnn_grid_sampler_backward.default: handled(_grid_sampler_backward),
+    _ATEN._transformer_encoder_layer_fwd.default: handled(_encoder_layer),
+    _ATEN._native_multi_head_attention.default: handled(_multi_head_attention),
     _ATEN._cudnn_rnn.default: handled(_rnn),
     _ATEN._cudnn_rnn_backward.default: handled(_rnn_backward),
     _ATEN._thnn_fused_gru_cell.default: handled(_gru_cell),

@@ -13,6 +13,7 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     convolution_workspace(direction, …) convolution_least(direction, …) convolution_copy(t, input, weight): see _convolutions.py
     recurrent_workspace(…) recurrent_gates(mode): see _recurrent.py
     transform_bytes(t, dims, result): see _transforms.py
+    attention_parts_bytes(query, key, dropout, processors): see _attention.py
     ceil_div(a, b) round_up(a, b) min(…) max(…)
 """
 
@@ -29,7 +30,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from vram.dry import _convolutions, _recurrent, _reductions, _transforms
+from vram.dry import _attention, _convolutions, _recurrent, _reductions, _transforms
 from vram.dry._arithmetic import ceil_div, round_up
 from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 from vram.dry._plans import Plans
@@ -186,6 +187,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],
     "recurrent_workspace": _recurrent.workspace_bytes,
     "transform_bytes": _transforms.transform_bytes,
+    "attention_parts_bytes": _attention.parts_bytes,
     "recurrent_gates": _recurrent.GATES.__getitem__,
     "ceil_div": ceil_div,
     "round_up": round_up,
@@ -357,13 +359,19 @@ class Kernels:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether PyTorch declares the operator to be pointwise or a view: such kernels write to their outputs and need nothing else."""
+    """Whether PyTorch declares the operator to be pointwise or a view: such kernels write to their outputs and need nothing else.
+
+    An operator that writes to its first argument is so if the one is that returns a new tensor; PyTorch does not declare all of them.
+    """
     import torch
 
-    found: Any = torch.ops
-    try:
-        for part in name.split("."):
-            found = getattr(found, part)
-        return bool(found.is_view) or torch.Tag.pointwise in found.tags
-    except (AttributeError, RuntimeError):
-        return False
+    def is_declared(operator: str) -> bool:
+        found: Any = torch.ops
+        try:
+            for part in operator.split("."):
+                found = getattr(found, part)
+            return bool(found.is_view) or torch.Tag.pointwise in found.tags
+        except (AttributeError, RuntimeError):
+            return False
+
+    return is_declared(name) or ("_." in name and is_declared(name.replace("_.", ".")))

@@ -138,6 +138,7 @@ class DryMode(TorchDispatchMode):
         self.storages = Storages(tape)
         self.streams = Streams()
         self.unknown_operators: dict[str, str] = {}  # name: the line that used it first
+        self.unknown_bytes = 0  # the most that one call of them has as operands and results
         self.estimated_operators: dict[str, str] = {}
         self.estimated_bytes = 0  # the most of one of them that it cannot do without
         self.values = values
@@ -281,8 +282,11 @@ class DryMode(TorchDispatchMode):
         stream = self.streams.current
         device = next((t.fake_device.index for t in (*on_gpu, *inputs) if is_on_gpu(t)), 0)
         name = str(func)
-        if not self._kernels.is_known(name) and name not in self.unknown_operators:
-            self.unknown_operators[name] = users_line()
+        if not self._kernels.is_known(name):
+            if name not in self.unknown_operators:
+                self.unknown_operators[name] = users_line()
+            operands = {id(tensor): tensor.nbytes for tensor in (*inputs, *on_gpu) if is_on_gpu(tensor)}
+            self.unknown_bytes = max(self.unknown_bytes, sum(operands.values()))
         is_convolution = name.startswith("aten.convolution")
         if is_convolution:
             self._see_settings()

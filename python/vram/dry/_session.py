@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from vram._texts import tr
-from vram.dry import _cuda, _cudnn, _factories, _files, _guard, _parameters, _reading, _transformers
+from vram.dry import _cuda, _cudnn, _factories, _files, _guard, _parameters, _reading, _torchscript, _transformers
 from vram.dry._choices import Choices, convolution_format
 from vram.dry._clock import Clock, Rates
 from vram.dry._distributed import fake_ranks
@@ -103,6 +103,11 @@ class Session:
         return self._mode.estimated_bytes
 
     @property
+    def unknown_bytes(self) -> int:
+        """The most that one call of an operator without rules has as operands and results."""
+        return self._mode.unknown_bytes
+
+    @property
     def has_convolutions(self) -> bool:
         return self._mode.has_convolutions
 
@@ -143,6 +148,7 @@ class Session:
             _factories.put_in_place(patches)
             _parameters.put_in_place(patches, mode.storages)
             _cudnn.put_in_place(patches)
+            _torchscript.put_in_place(patches)
             stack.callback(_transformers.put_in_place(patches))
             patches.put(_memory, "pretended", _place_of(mode))
             _like_plain_tensors(patches)

@@ -15,7 +15,7 @@ from pathlib import Path
 from vram.dry import _program
 
 VARIANTS = 8
-# Of the blocks of this size, this share is larger, by at most so much. The four programs of bench/prediction that ran out of memory at what was
+# Of the blocks of this size, one of a hundred is larger, by at most 4 KiB. The four programs of bench/prediction that ran out of memory at what was
 # promised without variants needed 2.4, 4.1, 4.2 and 5.5 % more; their variants need up to 2.4, 3.0, 6.4 and 5.5 %. Most other programs need the same.
 _LARGE_BYTES, _SHARE, _MOST_BYTES, _STEP_BYTES = 1 << 20, 0.01, 4096, 512
 
