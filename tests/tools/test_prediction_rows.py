@@ -11,12 +11,20 @@ FOLDER = ROOT / "bench" / "prediction"
 ERRORS = ("error_percent", "reserved_error_percent")
 
 
+# Dry runs with PyTorch 2.11 that ended with an error when they were predicted; rules were changed afterwards.
+FAILED = {"raft", "deberta", "painter"}
+
+
 def rows(name: str) -> list[dict[str, str]]:
     with (FOLDER / name).open(newline="") as file:
-        return list(csv.DictReader(file))
+        found = list(csv.DictReader(file))
+    if name == "unseen.csv":
+        assert {row["program"].split(".")[0] for row in found if row["error"]} == FAILED
+        found = [row for row in found if not row["error"]]
+    return found
 
 
-@pytest.mark.parametrize("name", ["peaks.csv", "fresh.csv", "blind.csv"])
+@pytest.mark.parametrize("name", ["peaks.csv", "fresh.csv", "blind.csv", "unseen.csv"])
 def test_an_error_above_ten_percent_comes_with_a_warning_that_names_an_operator(name: str) -> None:
     found = rows(name)
     assert len(found) >= 100
@@ -26,7 +34,7 @@ def test_an_error_above_ten_percent_comes_with_a_warning_that_names_an_operator(
             assert row["unknown_operators"] or row.get("estimated_operators"), row
 
 
-@pytest.mark.parametrize("name", ["peaks.csv", "fresh.csv", "blind.csv"])
+@pytest.mark.parametrize("name", ["peaks.csv", "fresh.csv", "blind.csv", "unseen.csv"])
 def test_errors_are_those_of_their_figures(name: str) -> None:
     for row in rows(name):
         for error, kind in zip(ERRORS, ("peak", "reserved"), strict=True):
@@ -34,9 +42,10 @@ def test_errors_are_those_of_their_figures(name: str) -> None:
             assert float(row[error]) == pytest.approx(100 * (predicted / recorded - 1), abs=6e-4), row
 
 
-@pytest.mark.parametrize(("name", "programs"), [("fresh", 60), ("blind", 56)])
+@pytest.mark.parametrize(("name", "programs"), [("fresh", 60), ("blind", 56), ("unseen", 86)])
 def test_rows_are_the_predictions_that_were_kept_before_the_measurement(name: str, programs: int) -> None:
     kept = json.loads((FOLDER / f"{name}-predicted.json").read_text())
+    kept = {program: found for program, found in kept.items() if "error" not in found}
     found = rows(f"{name}.csv")
     assert len({row["program"] for row in found}) == len(kept) == programs
     for row in found:
