@@ -18,9 +18,14 @@
 #include <unistd.h>
 #include <vector>
 
-// AddressSanitizer would make a report and an exit status of a crash.
-extern "C" const char* __asan_default_options() {  // NOLINT: its name
-  return "handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0";
+// Sanitizers would make a report and an exit status of a crash.
+namespace {
+constexpr const char* kCrashesStay =
+    "handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0";
+}  // namespace
+extern "C" {
+const char* __asan_default_options() { return kCrashesStay; }  // NOLINT: its name
+const char* __tsan_default_options() { return kCrashesStay; }  // NOLINT: its name
 }
 
 namespace vram::record {
