@@ -3,6 +3,7 @@
 #include "attach/attachment.hpp"
 #include "attach/testing/probe.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -73,6 +74,7 @@ std::string why_no_attaching() {
 
 StandIn::StandIn(int threads, uint64_t earlier_blocks)
     : threads_(threads), earlier_blocks_(earlier_blocks) {
+  if (threads > kMaxThreads) std::abort();
   void* const memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::abort();
@@ -95,14 +97,17 @@ void StandIn::kill() {
 }
 
 void StandIn::request(Request request) {
-  shared_->done = 0;
   shared_->request = request;
   ++shared_->turn;
 }
 
 void StandIn::request_and_wait(Request request) {
   this->request(request);
-  while (shared_->done < static_cast<uint32_t>(threads_) && ::kill(pid_, 0) == 0)
+  const auto all_ended = [this] {
+    return std::all_of(shared_->ended.begin(), shared_->ended.begin() + threads_,
+                       [this](uint64_t turn) { return turn == shared_->turn; });
+  };
+  while (!all_ended() && ::kill(pid_, 0) == 0)
     std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
@@ -142,7 +147,7 @@ void StandIn::serve(int thread) {
     if (request == Request::kWork) work_as(thread, shared_->requested_allocations, turn);
     if (request == Request::kEndlessWork) work_as(thread, UINT64_MAX, turn);
     if (thread == 0) do_once(request);
-    ++shared_->done;
+    shared_->ended[static_cast<size_t>(thread)] = turn;
   }
 }
 

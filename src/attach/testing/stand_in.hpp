@@ -3,6 +3,7 @@
 // whose own copy stays untouched.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -52,6 +53,7 @@ class StandIn {
   [[nodiscard]] int changed_instructions() const;
 
  private:
+  static constexpr int kMaxThreads = 8;
   enum class Request : uint32_t {
     kNothing,
     kWork,
@@ -65,7 +67,8 @@ class StandIn {
     std::atomic<Request> request{Request::kNothing};
     std::atomic<uint64_t> turn{0};  // grows with each request
     std::atomic<uint64_t> requested_allocations{0};
-    std::atomic<uint32_t> done{0};  // threads
+    // The last turn that each thread has ended.
+    std::array<std::atomic<uint64_t>, kMaxThreads> ended{};
     std::atomic<uint64_t> live_bytes{0};
     std::atomic<uint64_t> peak_bytes{0};
     std::atomic<uint64_t> allocations{0};
