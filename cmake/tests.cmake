@@ -1,6 +1,6 @@
 # Test programs. In addition to the flags of all targets, they are compiled with little optimization, since their code runs
 # once, and with precompiled headers. Measurements of speed belong in bench/.
-set(VRAM_TEST_TIMEOUT 120 CACHE STRING "Seconds after which one test counts as failed")
+set(VRAM_TEST_TIMEOUT 300 CACHE STRING "Seconds after which one test counts as failed")
 if(NOT VRAM_TESTS)
   return()
 endif()
