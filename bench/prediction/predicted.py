@@ -78,7 +78,9 @@ def _log_class() -> Any:
             reserved = self.placement(0).reserved
             reserved.peak = reserved.now
 
-        def allocate(self, device: int, size_bytes: int, stream: int, needed_bytes: int | None = None) -> int:
+        def allocate(
+            self, device: int, size_bytes: int, stream: int, needed_bytes: tuple[int, ...] | None = None
+        ) -> int:
             address = super().allocate(device, size_bytes, stream, needed_bytes)
             if device == 0:
                 self._events += 1

@@ -35,7 +35,7 @@ class Tape:
         allocate, free = _tape.Tape.allocate, _tape.Tape.free
 
         def allocated(
-            tape: _tape.Tape, device: int, size_bytes: int, stream: int, needed_bytes: int | None = None
+            tape: _tape.Tape, device: int, size_bytes: int, stream: int, needed_bytes: tuple[int, ...] | None = None
         ) -> int:
             self.events.append(size_bytes)
             return allocate(tape, device, size_bytes, stream, needed_bytes)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from vram.dry import DryRun, _kernels, dry_run
+from vram.dry import DryRun, _at_limit, _kernels, _program, dry_run
+from vram.dry._convolutions import Workspaces
 from vram.dry._gpu import find_gpu
 
 MIB = 1 << 20
@@ -61,8 +63,8 @@ def test_what_a_kernel_needs_at_least_is_requested_if_the_rest_cannot_be_had(
     def with_least(kernels: Any, call: Any) -> Any:
         found = allocations(kernels, call)
         return tuple(
-            type(each)(**{**vars(each), "needed_bytes": min(each.size_bytes, needed)})
-            if each.needed_bytes == 0
+            type(each)(**{**vars(each), "needed_bytes": (min(each.size_bytes, needed),)})
+            if each.needed_bytes == (0,)
             else each
             for each in found
         )
@@ -75,6 +77,43 @@ def test_what_a_kernel_needs_at_least_is_requested_if_the_rest_cannot_be_had(
     assert run_of(tmp_path / "enough.vtrace", least).peak.reserved_bytes <= least
     with pytest.raises(torch.OutOfMemoryError):
         run_of(tmp_path / "less.vtrace", least - 4 * MIB)
+
+
+def test_plans_between_the_first_and_the_least_are_requested_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dry run's own allocator, with a limit, against a replay with this limit."""
+    monkeypatch.setattr(
+        Workspaces,
+        "fallbacks_of",
+        lambda found, *call: (found.bytes_of(*call) // 2, found.bytes_of(*call) // 4, MIB // 2, 0),
+    )
+    free = run_of(tmp_path / "free.vtrace")
+    least = free.fits.needed_bytes - (free.peak.device_bytes - free.peak.reserved_bytes)
+    refused = []
+    for limit in (least, least + 64 * MIB, least + 128 * MIB):
+        limited = run_of(tmp_path / "limited.vtrace", limit)
+        _program.convert(limited.trace_path, tmp_path / "limited.jsonl")
+        events = [json.loads(line) for line in (tmp_path / "limited.jsonl").read_text().splitlines()]
+        refused.append([event["size_bytes"] for event in events if event["action"] == "oom"])
+        replayed = _program.replay(free._path_at_limit, "torch", capacity=limit)
+        assert replayed["completed"]
+        assert replayed["caught_ooms"] == sum(size_bytes > MIB for size_bytes in refused[-1])
+    assert len({*refused[0]}) > 2, "the first plans and some of the next ones"
+
+
+def test_small_workspaces_take_no_segment_after_a_large_one_was_granted() -> None:
+    event = {"device": 0, "action": "alloc", "stream": 0}
+    trace = [
+        {**event, "address": "0x10", "size_bytes": 300 * MIB},
+        {**event, "address": "0x10", "size_bytes": 300 * MIB, "action": "free_completed"},
+        {**event, "address": "0x20", "size_bytes": 1000},
+    ]
+    sizes = (40 * MIB, 16, 0)
+    found = [(each["action"], each["size_bytes"]) for each in _at_limit._rewritten(iter(trace), {(0, 0): sizes})]
+    assert found == [("oom", 300 * MIB), ("oom", 40 * MIB), ("alloc", 1000), ("alloc", 8)]
+    found = [(each["action"], each["size_bytes"]) for each in _at_limit._rewritten(iter(trace), {(0, 0): sizes[:2]})]
+    assert found[1:4] == [("oom", 40 * MIB), ("alloc", 16), ("free_completed", 16)]
 
 
 def test_a_change_of_blocks_keeps_what_the_program_can_do_without(tmp_path: Path) -> None:

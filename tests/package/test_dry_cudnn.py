@@ -25,7 +25,9 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     allocate = _tape.Tape.allocate
 
-    def allocated(tape: _tape.Tape, device: int, size_bytes: int, stream: int, needed_bytes: int | None = None) -> int:
+    def allocated(
+        tape: _tape.Tape, device: int, size_bytes: int, stream: int, needed_bytes: tuple[int, ...] | None = None
+    ) -> int:
         found.append(size_bytes)
         return allocate(tape, device, size_bytes, stream, needed_bytes)
 

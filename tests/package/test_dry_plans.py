@@ -47,15 +47,23 @@ def workspaces(answers: Answers) -> Workspaces:
     return Workspaces.load("convolutions-2.11.json", answers)  # type: ignore[arg-type]
 
 
-def test_the_first_plan_is_what_a_call_takes_and_the_smallest_what_it_needs() -> None:
-    answers = Answers(300 * MIB, 5 * MIB, 40 * MIB)
+def test_the_first_plan_is_what_a_call_takes_and_smaller_ones_what_it_takes_instead() -> None:
+    answers = Answers(300 * MIB, 40 * MIB, 300 * MIB, 70 * MIB, 5 * MIB, 5 * MIB)
     kernels = Kernels.load("sm_90", "2.11.0", {}, answers)  # type: ignore[arg-type]
     x, weight, out = tensor(8, 64, 56, 56), tensor(32, 64, 3, 3), tensor(8, 32, 56, 56)
     args = (x, weight, None, ONES, ONES, ONES, False, ZEROS, 1)
     (found,) = kernels.allocations(Call("aten.convolution.default", args, {}, (out,)))
-    assert (found.size_bytes, found.needed_bytes) == (300 * MIB, 5 * MIB)
+    assert (found.size_bytes, found.needed_bytes) == (300 * MIB, (40 * MIB, 5 * MIB))
     shapes = (8, 64, 56, 56), (32, 64, 3, 3), (8, 32, 56, 56)
     assert answers.asked[0] == (FORWARD, "float32", False, *shapes, (1, 1), (1, 1), (1, 1), True)
+
+
+def test_a_call_whose_plans_need_the_same_runs_with_nothing_less() -> None:
+    kernels = Kernels.load("sm_90", "2.11.0", {}, Answers(5 * MIB, 40 * MIB))  # type: ignore[arg-type]
+    x, weight, out = tensor(8, 64, 56, 56), tensor(32, 64, 3, 3), tensor(8, 32, 56, 56)
+    args = (x, weight, None, ONES, ONES, ONES, False, ZEROS, 1)
+    (found,) = kernels.allocations(Call("aten.convolution.default", args, {}, (out,)))
+    assert found.needed_bytes is None
 
 
 def test_a_transposed_convolution_asks_about_the_one_that_it_inverts() -> None:
@@ -77,7 +85,7 @@ def test_without_an_answer_the_trees_estimate() -> None:
     assert (
         workspaces(Answers()).bytes_of(*call) == Workspaces.load("convolutions-2.11.json").bytes_of(*call) > 100 * MIB
     )
-    assert workspaces(Answers()).least_bytes_of(*call) == 0
+    assert workspaces(Answers()).fallbacks_of(*call) == (0,)
     assert workspaces(Answers()).are_exact
     assert not Workspaces.load("convolutions-2.11.json").are_exact
 
@@ -169,7 +177,7 @@ def test_each_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         plans = _plans.Plans([Path("libcudnn.so.9")], "{}", "2.11.0")
         found = Workspaces.load("convolutions-2.11.json", plans)
         call = WEIGHT, x, weight, x, [1], [1], [1], False, 1
-        assert (found.bytes_of(*call), found.least_bytes_of(*call)) == (70, 9)
+        assert (found.bytes_of(*call), found.fallbacks_of(*call)) == (70, (9,))
         assert found.are_exact
         plans.close()
     shapes = [4, 16, 1, 100], [16, 16, 1, 3], [4, 16, 1, 100]
@@ -210,7 +218,7 @@ def test_a_process_that_does_not_answer_is_ended_and_the_trees_estimate(
     call = FORWARD, image, weight, image, ONES, ONES, ONES, False, 1
     with pytest.warns(UserWarning, match=reason) as warned:
         assert found.bytes_of(*call) == Workspaces.load("convolutions-2.11.json").bytes_of(*call)
-    assert found.least_bytes_of(*call) == 0
+    assert found.fallbacks_of(*call) == (0,)
     assert not found.are_answered
     assert not found.are_exact
     assert len(warned) == 1

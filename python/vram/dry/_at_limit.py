@@ -2,30 +2,35 @@
 
 cuDNN has several plans for a convolution, and PyTorch takes the next one if the workspace of one cannot be had. So a trace has two kinds of
 requests: those without which the program ends, and those that it can do with less of. Here, the latter are out-of-memory errors that the
-program survives, followed by the request of what it needs at least. A replay grants such a request if there is room, and continues if not.
+program survives: the first plan's request, and those of later plans that need less, followed by the request of what it needs at least. A replay
+grants such a request if there is room, frees it, and continues in either case. After one that was granted, the smaller ones fit where it was.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from vram.dry import _program
 
+# Up to this size, PyTorch's allocator takes another kind of segments, where a request would not fit into what a larger one has left. What
+# such a workspace adds to the memory of a full GPU is negligible.
+_SMALL_BYTES = 1 << 20
 # An error counts as survived if an allocation follows it, so the trace ends with a small one.
 _LAST_BYTES = 8
 
 
-def write(trace: Path, path: Path, needed_bytes: Mapping[tuple[int, int], int]) -> None:
+def write(trace: Path, path: Path, needed_bytes: Mapping[tuple[int, int], Sequence[int]]) -> None:
     """Write the trace as it would be on a full GPU.
 
     Args:
         trace: A finished dry run.
         path: The file to write: ``.jsonl``, as ``vram convert`` writes it.
-        needed_bytes: With how much the program runs, by the device and the number of the allocation on it.
+        needed_bytes: What the program requests in turn if it cannot have more, down to the least with which it runs; by the device and the
+            number of the allocation on it.
     """
     whole = path.with_suffix(".whole.jsonl")
     _program.convert(trace, whole)
@@ -36,7 +41,7 @@ def write(trace: Path, path: Path, needed_bytes: Mapping[tuple[int, int], int]) 
 
 
 def _rewritten(
-    events: Iterator[dict[str, Any]], needed_bytes: Mapping[tuple[int, int], int]
+    events: Iterator[dict[str, Any]], needed_bytes: Mapping[tuple[int, int], Sequence[int]]
 ) -> Iterator[dict[str, Any]]:
     numbers: Counter[int] = Counter()
     changed: dict[tuple[int, str], int] = {}  # bytes of the blocks with others, by device and address
@@ -48,9 +53,12 @@ def _rewritten(
             needed = needed_bytes.get((device, numbers[device]))
             numbers[device] += 1
             if needed is not None:
-                changed[key] = needed
-                yield {**event, "action": "oom", "address": "0x0"}
-                event = {**event, "size_bytes": needed}
+                *tried, least = (event["size_bytes"], *needed)
+                changed[key] = least
+                for size_bytes in tried:
+                    if size_bytes > _SMALL_BYTES or size_bytes == event["size_bytes"]:
+                        yield {**event, "action": "oom", "address": "0x0", "size_bytes": size_bytes}
+                event = {**event, "size_bytes": least}
         elif event["action"] == "free_completed" and key in changed:
             event = {**event, "size_bytes": changed.pop(key)}
         if event["size_bytes"]:

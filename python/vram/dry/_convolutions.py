@@ -11,6 +11,7 @@ if the measure is at most the limit, else the second.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import statistics
@@ -243,9 +244,16 @@ class Workspaces:
         )
         return self.predicted(direction, measured) if measured else 0
 
-    def least_bytes_of(self, *call: Any) -> int:
-        """Return the bytes of the smallest workspace with which PyTorch runs a call; 0 where cuDNN has no answer. Arguments as for bytes_of()."""
-        return min(self._sizes_of(*call), default=0)
+    def fallbacks_of(self, *call: Any) -> tuple[int, ...]:
+        """Return the workspaces that PyTorch requests in turn where it cannot have that of bytes_of(), which has the same arguments.
+
+        These are the workspaces of later plans that need less than all before them; only 0 where cuDNN has no answer.
+        """
+        sizes = self._sizes_of(*call)
+        if not sizes:
+            return (0,)
+        least = (*itertools.accumulate(sizes, min),)
+        return tuple(size for size, before in zip(least[1:], least) if size < before)
 
     def _sizes_of(
         self, direction: str, input: Any, weight: Any, output: Any, stride: Any, padding: Any, dilation: Any,  # noqa: A002

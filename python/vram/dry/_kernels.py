@@ -10,7 +10,7 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     broadcast_numel(list): elements of the tensors' common shape
     matrix(t, rows, columns): a contiguous one with the type of t
     reduction_buffer(t, dims, processors, processor_threads, element_bytes) reduction_counters(…): see _reductions.py
-    convolution_workspace(direction, …) convolution_least(direction, …) convolution_copy(t, input, weight): see _convolutions.py
+    convolution_workspace(direction, …) convolution_fallbacks(direction, …) convolution_copy(t, input, weight): see _convolutions.py
     recurrent_workspace(…) recurrent_gates(mode): see _recurrent.py
     transform_bytes(t, dims, result): see _transforms.py
     attention_parts_bytes(query, key, dropout, processors): see _attention.py
@@ -74,14 +74,15 @@ class Allocation:
 
     `before_output` is the number of results that exist before it; None: all of them. `freed` is "at_once" (before anything else is
     allocated), "before_output" (before the next result), "after_output" (before the call ends) or "with_context": allocated by the first call for each device, stream and purpose,
-    and kept until the process ends. `needed_bytes` is with how little the call also runs, if it cannot have more; None: with nothing less.
+    and kept until the process ends. `needed_bytes` are the smaller sizes that the call requests in turn if it cannot have more, down to the
+    least with which it runs; None: it runs with nothing less.
     """
 
     size_bytes: int
     purpose: str
     freed: str
     before_output: int | None
-    needed_bytes: int | None = None
+    needed_bytes: tuple[int, ...] | None = None
 
 
 class InvalidRule(ValueError):
@@ -194,7 +195,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
 }
-_OF_CONVOLUTIONS = ("convolution_workspace", "convolution_least")
+_OF_CONVOLUTIONS = ("convolution_workspace", "convolution_fallbacks")
 _NODES = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, ast.Name, ast.Constant, ast.Subscript,
     ast.Load, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Not, ast.And, ast.Or, ast.Eq, ast.NotEq, ast.Lt,
@@ -339,7 +340,7 @@ class Kernels:
                 "output": call.outputs.__getitem__,
                 "outputs": call.outputs,
                 "convolution_workspace": self.convolutions.bytes_of,
-                "convolution_least": self.convolutions.least_bytes_of,
+                "convolution_fallbacks": self.convolutions.fallbacks_of,
             }
             names["__builtins__"] = {}
             if rule.condition is not None and not eval(rule.condition, names):
@@ -347,8 +348,8 @@ class Kernels:
             size = int(eval(rule.size, names))
             if size > 0:
                 thread = f", thread {call.thread}" if rule.per_thread and call.thread else ""
-                needed = None if rule.needed is None else min(size, int(eval(rule.needed, names)))
-                yield Allocation(size, rule.purpose + thread, rule.freed, rule.before_output, needed)
+                smaller = () if rule.needed is None else tuple(each for each in eval(rule.needed, names) if each < size)
+                yield Allocation(size, rule.purpose + thread, rule.freed, rule.before_output, smaller or None)
 
     def is_known(self, name: str) -> bool:
         """Return whether the rules cover the operator: it has some, or it is known to allocate nothing but its outputs."""

@@ -299,7 +299,9 @@ class DryMode(TorchDispatchMode):
         )
         if is_estimated:
             self.estimated_operators.setdefault(name, users_line())
-            needed = sum(each.size_bytes if each.needed_bytes is None else each.needed_bytes for each in allocations)
+            needed = sum(
+                each.size_bytes if each.needed_bytes is None else each.needed_bytes[-1] for each in allocations
+            )
             self.estimated_bytes = max(self.estimated_bytes, needed)
         inside = _Inside(self, device, stream, allocations)
         order = _BIRTHS.get(func, ())
@@ -333,13 +335,15 @@ class DryMode(TorchDispatchMode):
     def allocate_inside(self, device: int, stream: int, inside: Allocation) -> tuple[int, int]:
         """Return the address and the bytes of what a kernel allocates: less than it wanted if it can do with less and has to."""
         if inside.freed != "with_context":
-            needed = inside.needed_bytes
-            try:
-                return self.tape.allocate(device, inside.size_bytes, stream, needed), inside.size_bytes
-            except torch.OutOfMemoryError:
-                if needed is None:
-                    raise
-            return (self.tape.allocate(device, needed, stream) if needed else 0), needed
+            sizes = (inside.size_bytes, *(inside.needed_bytes or ()))
+            for number, size_bytes in enumerate(sizes):
+                rest = sizes[number + 1 :]
+                try:
+                    address = self.tape.allocate(device, size_bytes, stream, rest or None) if size_bytes else 0
+                    return address, size_bytes
+                except torch.OutOfMemoryError:
+                    if not rest:
+                        raise
         key = (device, stream, inside.purpose)
         address, size_bytes = self._kept.get(key, (0, 0))
         if inside.size_bytes > size_bytes:

@@ -80,8 +80,8 @@ class Session:
         return self._mode.tape.refused_limit_bytes
 
     @property
-    def needed_bytes(self) -> dict[tuple[int, int], int]:
-        """Of allocations that the program can do with less of: with how much, by their device and their number on it."""
+    def needed_bytes(self) -> dict[tuple[int, int], tuple[int, ...]]:
+        """Of allocations that the program can do with less of: the sizes that it requests in turn, by their device and their number on it."""
         return self._mode.tape.needed_bytes
 
     @property

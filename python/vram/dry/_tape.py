@@ -51,8 +51,8 @@ class Tape:
         # What the first device has in use besides what is on the tape, so far.
         self.outside_bytes: Callable[[], int] = lambda: 0
         self.refused_limit_bytes: int | None = None  # the limit at which a request failed
-        # Allocations that the program can do with less of, by their number on their device: with how many bytes.
-        self.needed_bytes: dict[tuple[int, int], int] = {}
+        # Allocations that the program can do with less of, by their number on their device: the sizes that it requests in turn.
+        self.needed_bytes: dict[tuple[int, int], tuple[int, ...]] = {}
         self._allocations: Counter[int] = Counter()  # of each device
         self.is_in_optimizer = False
         self.peak_outside_optimizer_bytes = 0  # requested, of the device with the most
@@ -111,8 +111,8 @@ class Tape:
     def _segment(self, kind: int, device: int, segment: Segment) -> None:
         self._emit(kind, device, segment.address, segment.size_bytes, segment.stream)
 
-    def allocate(self, device: int, size_bytes: int, stream: int, needed_bytes: int | None = None) -> int:
-        """Return the address of a new block. The program can do with `needed_bytes` if they are stated.
+    def allocate(self, device: int, size_bytes: int, stream: int, needed_bytes: tuple[int, ...] | None = None) -> int:
+        """Return the address of a new block. If it cannot have it, the program requests `needed_bytes` in turn, if they are stated.
 
         Raises:
             torch.OutOfMemoryError: The device has a limit, and the block does not fit below it.
