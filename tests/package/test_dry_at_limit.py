@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from vram.dry import DryRun, _at_limit, _kernels, _program, dry_run
+from vram.dry import DryRun, _at_limit, _kernels, _least, _program, dry_run
 from vram.dry._convolutions import Workspaces
 from vram.dry._gpu import find_gpu
 
@@ -121,6 +121,21 @@ def test_a_change_of_blocks_keeps_what_the_program_can_do_without(tmp_path: Path
     changed = run.what_if(zero=1, world_size=2)
     assert changed.fits.needed_bytes <= run.fits.needed_bytes
     assert changed.fits.needed_bytes < changed.peak.requested_bytes
+
+
+def test_the_least_memory_of_each_trace_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[Path] = []
+    plain = _least.least_bytes
+
+    def least_bytes(trace: Path, allocator: str) -> int:
+        searched.append(trace)
+        return plain(trace, allocator)
+
+    monkeypatch.setattr(_least, "least_bytes", least_bytes)
+    run = run_of(tmp_path / "dry.vtrace")
+    assert run.fits.needed_bytes
+    assert run.relative_error
+    assert sorted(searched) == sorted([run.trace_path, run._path_at_limit])
 
 
 def test_products_of_matrices_can_do_with_nothing_less(tmp_path: Path) -> None:

@@ -17,18 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vram._error import VramError
 from vram._sizes import format_size
 from vram._texts import tr
-from vram.dry import _at_limit, _edited, _program, _varied
+from vram.dry import _at_limit, _edited, _least, _program
 from vram.dry._gpu import Gpu
 from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak, contributions, error_of, fits_on, module_of
 
 if TYPE_CHECKING:
     from vram.dry._models import Parameter
     from vram.dry._session import Session
-
-
-# How much more than the least memory that a search found is tried, in steps of half a percent: of programs that cannot, and that can do with less
-# than they ask for.
-_PROBED_STEPS, _PROBED_STEPS_AT_LIMIT = 6, 12
 
 
 @dataclass(frozen=True)
@@ -58,6 +53,7 @@ class TracedRun:
         self._session: Session | None = None
         self._is_done = False
         self._parameters: dict[str, Parameter] = {}
+        self._least: dict[tuple[Path, str], int] = {}  # by trace and allocator
 
     @property
     def trace_path(self) -> Path:
@@ -206,35 +202,18 @@ class TracedRun:
         return self._least_bytes(self._path_at_limit) + self._running().outside_bytes
 
     def _least_bytes(self, trace: Path) -> int:
-        """The least that the allocator may reserve for the requests of a trace.
-
-        More is not always enough: the allocator divides what it has differently, and a program that continues with less where a request fails can
-        run with less than what it fails with. So the least is above all amounts near it that do not suffice.
-        """
+        """The least that the allocator may reserve for the requests of a trace; until it ran out of memory, if it did."""
         self._finished()
-        limit = self._running().refused_limit_bytes
-
-        def replayed(capacity: int | None, *, finds_capacity: bool = False) -> dict[str, Any]:
-            return _program.replay(trace, self._settings.allocator, finds_capacity=finds_capacity, capacity=capacity)
-
-        found = int(replayed(limit, finds_capacity=True)["min_capacity_bytes"])
-        if limit is not None:
-            return found
-        steps = _PROBED_STEPS_AT_LIMIT if self._running().needed_bytes else _PROBED_STEPS
-        more = [found * (200 + step) // 200 for step in range(steps + 1)]
-        failed = [number for number, capacity in enumerate(more[:-1]) if number and not replayed(capacity)["completed"]]
-        return max(more[max(failed) + 1] if failed else found, self._least_bytes_of_variants(trace))
-
-    def _least_bytes_of_variants(self, trace: Path) -> int:
-        """The same for traces that differ a little; 0 where blocks do not divide what the allocator has, as with expandable segments."""
         allocator = self._settings.allocator
-        if allocator.partition(":")[0] != "torch" or "expandable_segments=True" in allocator:
-            return 0
-        with tempfile.TemporaryDirectory(prefix="vram-dry-") as folder:
-            return max(
-                int(_program.replay(each, allocator, finds_capacity=True)["min_capacity_bytes"])
-                for each in _varied.write(trace, Path(folder))
-            )
+        key = trace, allocator
+        if key not in self._least:
+            limit = self._running().refused_limit_bytes
+            if limit is None:
+                self._least[key] = _least.least_bytes(trace, allocator)
+            else:
+                found = _program.replay(trace, allocator, finds_capacity=True, capacity=limit)
+                self._least[key] = int(found["min_capacity_bytes"])
+        return self._least[key]
 
     @cached_property
     def _path_at_limit(self) -> Path:

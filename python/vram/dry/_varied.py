@@ -21,10 +21,9 @@ _LARGE_BYTES, _SHARE, _MOST_BYTES, _STEP_BYTES = 1 << 20, 0.01, 4096, 512
 
 
 def write(trace: Path, folder: Path) -> Iterator[Path]:
-    """Write the variants of a trace, one after the other; each is there until the next one is wanted."""
+    """Write the variants of a trace into a folder, one after the other, as text."""
     lines = _lines(trace, folder)
     blocks = list(_large_blocks(lines))
-    path = folder / "varied.jsonl"
     for seed in range(VARIANTS):
         chosen = random.Random(seed)
         varied = lines.copy()
@@ -34,6 +33,7 @@ def write(trace: Path, folder: Path) -> Iterator[Path]:
                 for number in numbers:
                     event = json.loads(lines[number])
                     varied[number] = json.dumps({**event, "size_bytes": event["size_bytes"] + more}) + "\n"
+        path = folder / f"varied-{seed}.jsonl"
         path.write_text("".join(varied))
         yield path
 

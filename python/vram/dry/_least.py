@@ -1,0 +1,94 @@
+"""The least memory with which a program runs, found by replays of its trace.
+
+More is not always enough: the allocator divides what it has differently, and a program that continues with less where a request fails can run
+with less than what it fails with. So after a search for an amount that suffices for the trace and for variants of it (_varied.py), amounts
+above it are tried with each of them, and the least is above all that fail.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from vram.dry import _program, _varied
+
+# The amounts that have to suffice: the least, and so much more, in steps of half a percent of what the search found.
+_PROBED = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12)
+_STEPS = 200  # so many steps are as much as the search found
+_MOST_STEPS = _STEPS  # no trace is known to need more than twice that
+
+
+def least_bytes(trace: Path, allocator: str) -> int:
+    """Return the least that the allocator may reserve for the requests of a trace, with which all amounts that were tried above it suffice, too."""
+    with tempfile.TemporaryDirectory(prefix="vram-dry-") as name, ThreadPoolExecutor(os.cpu_count()) as threads:
+        folder = Path(name)
+        written = [trace, *(_varied.write(trace, folder) if _divides(allocator) else ())]
+        # Replays read a .vtrace file faster than the text of the same trace.
+        traces = [*threads.map(lambda path: _compact(path, folder), written)]
+        found = max(threads.map(lambda path: _found_bytes(path, allocator), traces))
+        return _Probes(traces, allocator, found, threads).least_bytes()
+
+
+def _found_bytes(trace: Path, allocator: str) -> int:
+    """Return an amount with which a trace completes, and does not with 2 MiB less."""
+    return int(_program.replay(trace, allocator, finds_capacity=True)["min_capacity_bytes"])
+
+
+def _divides(allocator: str) -> bool:
+    """Whether blocks divide what the allocator has, as PyTorch's do without expandable segments."""
+    return allocator.partition(":")[0] == "torch" and "expandable_segments=True" not in allocator
+
+
+def _compact(trace: Path, folder: Path) -> Path:
+    if trace.suffix == ".vtrace":
+        return trace
+    path = folder / f"{trace.stem}.vtrace"
+    _program.convert(trace, path)
+    return path
+
+
+class _Probes:
+    """Replays of traces with amounts of memory: a number of steps more than the search found."""
+
+    def __init__(self, traces: Iterable[Path], allocator: str, found: int, threads: ThreadPoolExecutor) -> None:
+        self._allocator, self._found, self._threads = allocator, found, threads
+        # From how many bytes on each trace is known to complete: of PyTorch's allocator, its peak where no request failed, and nothing was released.
+        self._enough: dict[Path, float] = dict.fromkeys(traces, math.inf)
+        self._has_peak = _divides(allocator) and "garbage_collection" not in allocator
+        self._known: dict[int, bool] = {}  # whether all complete, by steps
+
+    def least_bytes(self) -> int:
+        least = 0
+        while least < _MOST_STEPS:
+            # From above: where one fails, all below it are too little.
+            failed = next((step for step in reversed(_PROBED) if not self._suffices(least + step)), None)
+            if failed is None:
+                break
+            least += failed + 1
+        return self._bytes(least)
+
+    def _bytes(self, steps: int) -> int:
+        return self._found * (_STEPS + steps) // _STEPS
+
+    def _suffices(self, steps: int) -> bool:
+        if steps not in self._known:
+            capacity = self._bytes(steps)
+            asked = [
+                self._threads.submit(self._completes, trace, capacity)
+                for trace, enough in self._enough.items()
+                if capacity < enough
+            ]
+            self._known[steps] = all(each.result() for each in as_completed(asked))
+            for each in asked:  # that has not begun after one failed
+                each.cancel()
+        return self._known[steps]
+
+    def _completes(self, trace: Path, capacity: int) -> bool:
+        result = _program.replay(trace, self._allocator, capacity=capacity)
+        if self._has_peak and result["completed"] and not result["retries"] and not result["caught_ooms"]:
+            self._enough[trace] = result["peak_reserved_bytes"]
+        return bool(result["completed"])
