@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vram.dry._convolutions import DATA, FORWARD, WEIGHT, is_last, is_native
+from vram.dry._convolutions import is_last, is_native
+from vram.dry._workspaces import DATA, FORWARD, WEIGHT
 
 # PyTorch splits calls with more elements.
 MAX_NUMEL = (1 << 31) - 1

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from vram.dry._convolutions import DATA, FORWARD, Workspaces, copy_bytes, is_contiguous, is_last, measures_of, size_of
+from vram.dry._convolutions import copy_bytes, is_contiguous, is_last
 from vram.dry._kernels import Call, Kernels
+from vram.dry._workspaces import FORWARD
 
 BF16, F32 = torch.bfloat16, torch.float32
 KERNELS = Kernels.load("sm_90", "2.11.0+cu130", {})
@@ -115,35 +116,12 @@ def test_a_transposed_convolution_copies_a_slice_once() -> None:
     assert found == [(25_165_824, 0), (46_137_360, 1), (46_137_360, 2)]
 
 
-def test_a_transposed_convolution_counts_as_the_one_that_it_inverts() -> None:
-    small, large, weight = tensor((4, 64, 16, 16), F32), tensor((4, 32, 32, 32), F32), tensor((64, 32, 2, 2), F32)
-    how = (2, 2), (0, 0), (1, 1)
-    direction, measured = measures_of(FORWARD, small, weight, large, how[0], how[1], how[2], True, 1)
-    assert direction == DATA
-    plain = measures_of(DATA, large, weight, small, how[0], how[1], how[2], False, 1)[1]
-    assert {**measured, "transposed": 0} == plain
-    assert (measured["ins"], measured["outs"], measured["rows"]) == (32, 64, 4 * 32 * 32)
-
-
 @pytest.mark.parametrize(
     "x", [torch.empty(0, 8, 9, 9, device="meta"), torch.empty(2, 8, 9, 9, dtype=torch.float64, device="meta")]
 )
 def test_empty_images_and_float64_have_no_workspace(x: torch.Tensor) -> None:
     weight = tensor((8, 8, 3, 3), x.dtype)
     assert KERNELS.convolutions.bytes_of(FORWARD, x, weight, x, [1, 1], [1, 1], [1, 1], False, 1) == 0
-
-
-def test_the_median_of_the_trees_counts() -> None:
-    x, weight = tensor((2, 3, 8, 8), BF16), tensor((16, 3, 1, 1), BF16)
-    out = tensor((2, 16, 8, 8), BF16)
-    direction, measured = measures_of(FORWARD, x, weight, out, (1, 1), (0, 0), (1, 1), False, 1)
-    by_kernel = [0, 1, 1, 2]  # at most 1 element: the second size
-    trees = Workspaces(
-        {"measures": ["kernel"], "sizes": ["0", "x + w + y", "x + 7 p"], "trees": {FORWARD: [by_kernel, 1, 0]}}
-    )
-    padded = 2 * 8 * 64 * 2 + 16 * 8 * 2 + 2 * 16 * 64 * 2  # channels from 3 to 8
-    assert trees.predicted(direction, measured) == padded + 16
-    assert size_of("x0 + 7 p + 512", measured) == 2 * 3 * 64 * 2 + 7 * 16 * 8 * 4 + 512
 
 
 def test_layouts_ignore_dimensions_of_one_element() -> None:

@@ -16,12 +16,14 @@ import pytest
 import torch
 
 from vram.dry import _plans
-from vram.dry._convolutions import DATA, FORWARD, WEIGHT, Workspaces, is_native
+from vram.dry._convolutions import Workspaces, is_native
 from vram.dry._gpu import find_gpu
 from vram.dry._kernels import Call, Kernels
+from vram.dry._workspaces import DATA, FORWARD, WEIGHT
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 MIB = 1 << 20
+NAME = "convolutions-2.11.json.xz"
 ONES, ZEROS = [1, 1], [0, 0]
 
 
@@ -44,7 +46,7 @@ class Answers:
 
 
 def workspaces(answers: Answers) -> Workspaces:
-    return Workspaces.load("convolutions-2.11.json", answers)  # type: ignore[arg-type]
+    return Workspaces(NAME, answers)  # type: ignore[arg-type]
 
 
 def test_the_first_plan_is_what_a_call_takes_and_smaller_ones_what_it_takes_instead() -> None:
@@ -82,12 +84,10 @@ def test_without_an_answer_the_trees_estimate() -> None:
         tensor(12, 64, 256, 256, dtype=BF16),
     )
     call = FORWARD, x, weight, out, ONES, ONES, ONES, False, 1
-    assert (
-        workspaces(Answers()).bytes_of(*call) == Workspaces.load("convolutions-2.11.json").bytes_of(*call) > 100 * MIB
-    )
+    assert workspaces(Answers()).bytes_of(*call) == Workspaces(NAME).bytes_of(*call) > 100 * MIB
     assert workspaces(Answers()).fallbacks_of(*call) == (0,)
     assert workspaces(Answers()).are_exact
-    assert not Workspaces.load("convolutions-2.11.json").are_exact
+    assert not Workspaces(NAME).are_exact
 
 
 def test_cudnn_is_not_asked_about_float64_and_nothing() -> None:
@@ -157,8 +157,8 @@ def test_where_cudnn_cannot_answer_the_trees_estimate(
     plans = _plans.Plans([Path("libcudnn.so.9")], _plans.description(find_gpu("H200")) or "", "2.11.0")
     x, weight, out = tensor(12, 64, 256, 256), tensor(64, 64, 3, 3), tensor(12, 64, 256, 256)
     call = FORWARD, x, weight, out, ONES, ONES, ONES, False, 1
-    found = Workspaces.load("convolutions-2.11.json", plans)
-    assert found.bytes_of(*call) == Workspaces.load("convolutions-2.11.json").bytes_of(*call)
+    found = Workspaces(NAME, plans)
+    assert found.bytes_of(*call) == Workspaces(NAME).bytes_of(*call)
     assert not found.are_answered
     assert not found.are_exact
 
@@ -175,7 +175,7 @@ def test_each_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     x, weight = tensor(4, 16, 100), tensor(16, 16, 3)
     for _ in range(2):  # another dry run
         plans = _plans.Plans([Path("libcudnn.so.9")], "{}", "2.11.0")
-        found = Workspaces.load("convolutions-2.11.json", plans)
+        found = Workspaces(NAME, plans)
         call = WEIGHT, x, weight, x, [1], [1], [1], False, 1
         assert (found.bytes_of(*call), found.fallbacks_of(*call)) == (70, (9,))
         assert found.are_exact
@@ -213,11 +213,11 @@ def test_a_process_that_does_not_answer_is_ended_and_the_trees_estimate(
     plans = plans_of(script, tmp_path, monkeypatch)
     if "did not answer" in reason:
         monkeypatch.setattr(_plans, "_ANSWER_TIMEOUT" if script.startswith(GREETING) else "_START_TIMEOUT", 0.5)
-    found = Workspaces.load("convolutions-2.11.json", plans)
+    found = Workspaces(NAME, plans)
     image, weight = tensor(12, 64, 256, 256), tensor(64, 64, 3, 3)
     call = FORWARD, image, weight, image, ONES, ONES, ONES, False, 1
     with pytest.warns(UserWarning, match=reason) as warned:
-        assert found.bytes_of(*call) == Workspaces.load("convolutions-2.11.json").bytes_of(*call)
+        assert found.bytes_of(*call) == Workspaces(NAME).bytes_of(*call)
     assert found.fallbacks_of(*call) == (0,)
     assert not found.are_answered
     assert not found.are_exact

@@ -307,7 +307,7 @@ class Kernels:
             rule = _rule(entry, {*constants})
             for op in rule.ops:
                 rules[op] = (*rules.get(op, ()), rule)
-        return cls(constants, rules, tuple(data["known"]), Workspaces.load(data["convolutions"], plans))
+        return cls(constants, rules, tuple(data["known"]), Workspaces(data["convolutions"], plans))
 
     def outside_bytes(self, cublas_handles: int, uses_cudnn: bool) -> int:
         """Return the bytes of the device that a process takes besides PyTorch's allocator: the CUDA context, kernels and libraries.
