@@ -11,7 +11,6 @@
 #include "record/threads.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <limits>
 #include <string>
@@ -29,11 +28,19 @@ using vram::record::Op;
 using vram::record::Recorder;
 
 constexpr uint64_t kMinLimitBytes = uint64_t{1} << 20;
-constexpr std::array kOps = {
-    Op::kAlloc,         Op::kFound,        Op::kFree,        Op::kFreeRequested,
-    Op::kFreeCompleted, Op::kSegmentAlloc, Op::kSegmentFree, Op::kSegmentMap,
-    Op::kSegmentUnmap,  Op::kSegmentFound, Op::kOom,         Op::kSnapshot,
-    Op::kHeldSegment,   Op::kHeldBlock,    Op::kHeldPending, Op::kHeldFree};
+// Events are operations of the same number.
+static_assert(static_cast<int>(Op::kFreeCompleted) == VRAM_EVENT_FREE_COMPLETED &&
+              static_cast<int>(Op::kSegmentFound) == VRAM_EVENT_SEGMENT_FOUND &&
+              static_cast<int>(Op::kHeldFree) == VRAM_EVENT_HELD_FREE);
+
+// Whether an event that is none of a block is recorded.
+[[gnu::cold]] bool admits(const vram_event& event) {
+  if (!Recorder::is_on() || static_cast<uint32_t>(event.kind) > VRAM_EVENT_HELD_FREE) return false;
+  if (event.kind == VRAM_EVENT_SEGMENT_ALLOC || event.kind == VRAM_EVENT_SEGMENT_MAP)
+    vram::capi::DeviceSamples::get().device_is_used(event.device);
+  const bool is_of_all_memory = event.kind >= VRAM_EVENT_HELD_SEGMENT;
+  return !is_of_all_memory || !vram::capi::Registry::get().has_pool(event.device);
+}
 
 uint64_t number_variable(const char* variable) {
   return std::strtoull(vram::trusted_environment(variable).c_str(), nullptr, 10);
@@ -170,20 +177,16 @@ void vram_record_setting(const char* key, const char* value) {
   if (key != nullptr) Recorder::setting(key, or_empty(value));
 }
 
-void vram_record_event(const vram_event* event) {
-  if (!Recorder::is_on() || event == nullptr) return;
-  if (static_cast<size_t>(event->kind) >= kOps.size()) return;
-  if (event->kind == VRAM_EVENT_SEGMENT_ALLOC || event->kind == VRAM_EVENT_SEGMENT_MAP)
-    vram::capi::DeviceSamples::get().device_is_used(event->device);
-  const bool is_of_all_memory = event->kind >= VRAM_EVENT_HELD_SEGMENT;
-  if (is_of_all_memory && vram::capi::Registry::get().has_pool(event->device)) return;
+[[gnu::hot]] void vram_record_event(const vram_event* event) {
+  if (event == nullptr) return;
+  if (static_cast<uint32_t>(event->kind) > VRAM_EVENT_FREE_COMPLETED && !admits(*event)) return;
   Recorder::emit({.address = event->address,
                   .size_bytes = event->size_bytes,
                   .stream = reinterpret_cast<uint64_t>(event->stream),
                   .stack = event->stack,
                   .scope = vram::record::ScopeStack::current(),
                   .device = static_cast<uint16_t>(event->device),
-                  .op = kOps[static_cast<size_t>(event->kind)]});
+                  .op = static_cast<Op>(event->kind)});
 }
 
 void vram_record_claim(void) { Recorder::claim(); }

@@ -12,31 +12,33 @@ namespace vram::record {
 using TextId = uint32_t;   // 0: the empty text
 using StackId = uint32_t;  // 0: none was captured
 
+// The first ones are those of vram_event_kind, in its order (capi/record.cpp).
 enum class Op : uint8_t {
   // Of blocks.
   kAlloc,
   kFound,  // was there before the recording began
-  // The block whose address is in `stream` was remapped; this is one of its parts in the pool.
-  kPart,
   // Takes effect immediately, unless other streams use the block.
   kFree,
-  kFreeCompleted,  // the streams that used a freed block are done
   kFreeRequested,  // freed, and kFreeCompleted will come
-  kUse,            // another stream uses the block, too
+  kFreeCompleted,  // the streams that used a freed block are done
   // Of segments.
   kSegmentAlloc,
   kSegmentFree,
   kSegmentMap,
   kSegmentUnmap,
   kSegmentFound,  // mapped, and there before the recording began
+  // Of the device.
+  kOom,  // a request of size_bytes failed; address: free bytes of the device
+  kSnapshot,
   // An allocator's list of its memory at the end: each segment, then its parts.
   kHeldSegment,
   kHeldBlock,
   kHeldPending,  // freed, but streams use it
   kHeldFree,
-  // Of the device.
-  kOom,  // a request of size_bytes failed; address: free bytes of the device
-  kSnapshot,
+  // Of blocks of the pool. The block whose address is in `stream` was remapped; this is one of its
+  // parts.
+  kPart,
+  kUse,  // another stream uses the block, too
   // Of the program.
   kName,        // text names [address, address + size_bytes); scope is the category's text
   kScopeBegin,  // text
@@ -87,17 +89,13 @@ class Ring {
     }
     return &places_[put % kRecords].record;
   }
-  // The cache line of the next place was last read by the flusher: prefetch it for writing.
-  void publish() {
-    const size_t put = put_.load(std::memory_order_relaxed) + 1;
-    put_.store(put, std::memory_order_release);
-    __builtin_prefetch(&places_[put % kRecords], 1);
-    __builtin_prefetch(&places_[(put + 1) % kRecords], 1);
-  }
+  // The cache line of a place was last read by the flusher: the next one is fetched early.
   // Returns true if more than half of the places are used; only every kNotifyEvery records, since
   // the caller then wakes the flusher.
-  [[nodiscard]] bool is_filling() {
-    const size_t put = put_.load(std::memory_order_relaxed);
+  [[nodiscard]] bool publish() {
+    const size_t put = put_.load(std::memory_order_relaxed) + 1;
+    put_.store(put, std::memory_order_release);
+    __builtin_prefetch(&places_[(put + 1) % kRecords], 1);
     if (put - seen_taken_ <= kRecords / 2 || put % kNotifyEvery != 0) return false;
     seen_taken_ = taken_.load(std::memory_order_acquire);
     return put - seen_taken_ > kRecords / 2;

@@ -27,9 +27,6 @@ namespace {
 // For a thread that is starting or stopping a recording while another one forks.
 constexpr std::chrono::milliseconds kMaxWaitToFork{1000};
 
-// Whether there is a flusher that takes the records.
-enum class Phase : uint8_t { kAsleep, kRunning, kFailed };
-
 struct State {
   std::mutex lock;  // of starting and stopping
   RecorderOptions options;
@@ -46,25 +43,6 @@ struct State {
 State& state() {
   static State& one = *new State;
   return one;
-}
-
-// What each record needs, and only starting and stopping change: one line of the processor's cache.
-// Between two requests, a program uses much of that cache itself.
-struct alignas(64) ForRecords {
-  std::atomic<Phase> phase{Phase::kAsleep};
-  std::atomic<bool> is_flight{false};
-  std::atomic<bool> has_tick_counter{false};
-  std::atomic<int64_t> stated_ns{0};  // 0: the clock's time counts
-};
-constinit ForRecords for_records;
-
-// The flusher makes time of the ticks.
-void note_time(Record& record) {
-  record.time_ns = for_records.stated_ns.load(std::memory_order_relaxed);
-  record.is_time_stated = record.time_ns != 0;
-  if (record.is_time_stated) return;
-  const bool has_counter = for_records.has_tick_counter.load(std::memory_order_relaxed);
-  record.time_ns = static_cast<int64_t>(tick_count(has_counter));
 }
 
 Existing existing_for(const RecorderOptions& options) {
@@ -87,23 +65,6 @@ Result<> start_flusher() {
                                                &Recorder::switch_off));
   state().flusher = std::move(flusher);
   return {};
-}
-
-// The first record of a lazy recording, in this process or a child of it.
-bool wake_flusher() {
-  if (!Recorder::is_on() || for_records.phase == Phase::kFailed) return false;
-  const std::lock_guard guard(state().lock);
-  if (!Recorder::is_on()) return false;
-  if (for_records.phase != Phase::kAsleep) return for_records.phase == Phase::kRunning;
-  if (auto done = start_flusher(); !done) {
-    state().failure = std::move(done.error());
-    for_records.phase = Phase::kFailed;
-    Recorder::switch_off();
-    return false;
-  }
-  state().flusher->begin(state().first_number);
-  for_records.phase.store(Phase::kRunning, std::memory_order_release);
-  return true;
 }
 
 // A flight recorder's memory is bounded.
@@ -193,7 +154,7 @@ void Recorder::begin_child(bool is_whole) {
   for_records.phase = Phase::kAsleep;
   state().first_number = Traffic::numbers.counted();
   if (goes_on) return traffic().given_up.open_at_zero();
-  has_recording.store(false, std::memory_order_relaxed);
+  for_records.is_on.store(false, std::memory_order_relaxed);
   (void)Traffic::numbers.close();
   (void)traffic().given_up.close();
 }
@@ -225,7 +186,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   state().first_number = Traffic::numbers.open();
   state().is_started = true;
   for_records.is_flight = options.flight.has_value();
-  has_recording.store(true, std::memory_order_release);
+  for_records.is_on.store(true, std::memory_order_release);
   if (!options.is_lazy) state().flusher->begin(state().first_number);
   return {};
 }
@@ -233,7 +194,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
 Result<> Recorder::stop() {
   const std::lock_guard guard(state().lock);
   if (!std::exchange(state().is_started, false)) return {};
-  has_recording.store(false);
+  for_records.is_on.store(false);
   for_records.is_flight = false;
   (void)traffic().given_up.close();
   const uint64_t end = Traffic::numbers.close();
@@ -288,29 +249,33 @@ StackId Recorder::try_capture_stack(std::chrono::milliseconds timeout) {
 
 void Recorder::python_ends() { PythonStacks::close(); }
 
-bool Recorder::put(Record& record) {
-  const bool has_flusher =
-      for_records.phase.load(std::memory_order_acquire) == Phase::kRunning || wake_flusher();
-  const Rings::Turn turn;
-  Record* place = nullptr;
-  if (Ring* const ring = turn.ring(); ring != nullptr && has_flusher) {
-    place = ring->claim();
-    if (place == nullptr) place = traffic().wait_for_place(*ring);
+bool Recorder::wake_flusher() {
+  if (!is_on() || for_records.phase == Phase::kFailed) return false;
+  const std::lock_guard guard(state().lock);
+  if (!is_on()) return false;
+  if (for_records.phase != Phase::kAsleep) return for_records.phase == Phase::kRunning;
+  if (auto done = start_flusher(); !done) {
+    state().failure = std::move(done.error());
+    for_records.phase = Phase::kFailed;
+    switch_off();
+    return false;
   }
-  if (place == nullptr) return traffic().given_up.add().has_value();
-  note_time(record);
-  // From here on nothing can fail: each number is in one ring.
-  const auto number = Traffic::numbers.add();
-  if (!number) return false;  // the recording has ended meanwhile
-  record.sequence = *number;
-  *place = record;
-  turn.ring()->publish();
-  if (turn.ring()->is_filling()) traffic().flush_soon();
-  if (record.op == Op::kOom && for_records.is_flight.load(std::memory_order_relaxed)) {
-    ticket_of_oom = dumps().request(DumpReason::kOom);
-    traffic().flush_soon();
-  }
+  state().flusher->begin(state().first_number);
+  for_records.phase.store(Phase::kRunning, std::memory_order_release);
   return true;
+}
+
+Record* Recorder::wait_for_place(Ring& ring) { return traffic().wait_for_place(ring); }
+
+bool Recorder::give_up() { return traffic().given_up.add().has_value(); }
+
+void Recorder::flush_soon() { traffic().flush_soon(); }
+
+// A flight recorder writes a file, for which settle() waits.
+void Recorder::note_oom() {
+  if (!for_records.is_flight.load(std::memory_order_relaxed)) return;
+  ticket_of_oom = dumps().request(DumpReason::kOom);
+  traffic().flush_soon();
 }
 
 void Recorder::settle() {

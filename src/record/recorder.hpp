@@ -17,11 +17,14 @@
 
 #include "base/file.hpp"
 #include "base/result.hpp"
+#include "base/ticks.hpp"
 #include "record/dumps.hpp"
 #include "record/flusher.hpp"
+#include "record/for_records.hpp"
 #include "record/process.hpp"
 #include "record/record.hpp"
 #include "record/stores.hpp"
+#include "record/threads.hpp"
 #include "trace/event.hpp"
 
 #include <atomic>
@@ -77,9 +80,9 @@ class Recorder {
   // the disk accepted nothing for Flusher::kMaxStall.
   [[nodiscard]] static Result<> stop();
   // Returns whether records are stored: no longer after a failure, such as a full disk.
-  [[nodiscard]] static bool is_on() { return has_recording.load(std::memory_order_relaxed); }
+  [[nodiscard]] static bool is_on() { return for_records.is_on.load(std::memory_order_relaxed); }
   // The recording has failed: what happens from now on is no part of it. Any thread.
-  static void switch_off() { has_recording.store(false, std::memory_order_relaxed); }
+  static void switch_off() { for_records.is_on.store(false, std::memory_order_relaxed); }
   // From start() to stop(), whether it has failed meanwhile or not.
   [[nodiscard]] static bool is_started();
   [[nodiscard]] static RecorderCounts counts();
@@ -115,7 +118,7 @@ class Recorder {
   static void python_ends();
   // Time and order are filled in; scope is the caller's (ScopeStack::current()). Whether it is a
   // record of the recording: written, or counted as lost.
-  static bool emit(Record record) { return is_on() && put(record); }
+  static bool emit(const Record& record) { return is_on() && put(record); }
 
   static void scope_begin(std::string_view name);
   static void scope_end();
@@ -140,12 +143,45 @@ class Recorder {
   }
 
  private:
-  static bool put(Record& record);
+  static bool put(Record record);
+  // The first record of a lazy recording, in this process or a child of it. Returns false if there
+  // can be no flusher.
+  [[gnu::cold]] static bool wake_flusher();
+  [[gnu::cold]] static Record* wait_for_place(Ring& ring);
+  [[gnu::cold]] static bool give_up();
+  [[gnu::cold]] static void note_oom();
+  [[gnu::cold]] static void flush_soon();
   static void record_fact(Fact fact);
   static void begin_child(bool is_whole);
   friend struct ForkHandlers;
-  inline static std::atomic<bool> has_recording{false};
   inline static std::atomic<bool> has_claim{false};
 };
+
+// Inline: the code between a tap and its ring takes lines of the processor's cache, too.
+inline bool Recorder::put(Record record) {
+  if (for_records.phase.load(std::memory_order_acquire) != Phase::kRunning && !wake_flusher())
+    return give_up();
+  const Rings::Turn turn;
+  Ring* const ring = turn.ring();
+  if (ring == nullptr) return give_up();
+  Record* place = ring->claim();
+  if (place == nullptr) place = wait_for_place(*ring);
+  if (place == nullptr) return give_up();
+  // The flusher makes time of the ticks.
+  record.time_ns = for_records.stated_ns.load(std::memory_order_relaxed);
+  record.is_time_stated = record.time_ns != 0;
+  if (!record.is_time_stated) {
+    const bool has_counter = for_records.has_tick_counter.load(std::memory_order_relaxed);
+    record.time_ns = static_cast<int64_t>(tick_count(has_counter));
+  }
+  // From here on nothing can fail: each number is in one ring.
+  const auto number = Traffic::numbers.add();
+  if (!number) return false;  // the recording has ended meanwhile
+  record.sequence = *number;
+  *place = record;
+  if (ring->publish()) flush_soon();
+  if (record.op == Op::kOom) note_oom();
+  return true;
+}
 
 }  // namespace vram::record

@@ -17,23 +17,30 @@ Rings::All& Rings::all() {
   return all;
 }
 
+__attribute__((tls_model("initial-exec"))) constinit thread_local OfThread of_thread;
+
 Rings::Own& Rings::own() {
-  // As thread_numbers::own: accessed without a call, in each record.
   __attribute__((tls_model("initial-exec"))) constinit static thread_local Own mine;
   return mine;
 }
 
 void Rings::give_back(void* own) {
-  static_cast<Own*>(own)->ring = nullptr;
+  of_thread.ring = nullptr;
   Entry* const entry = std::exchange(static_cast<Own*>(own)->entry, nullptr);
   if (entry != nullptr) entry->is_owned.store(false, std::memory_order_release);
 }
 
-Rings::Entry* Rings::take() {
+Ring* Rings::take() {
   Own& mine = own();
   if (mine.hook.run != nullptr) return nullptr;  // it had one
   mine.hook = {.run = &give_back, .argument = &mine};
   if (!at_thread_end(mine.hook)) return nullptr;
+  mine.entry = find_entry();
+  if (mine.entry != nullptr) of_thread.ring = mine.entry->ring.get();
+  return of_thread.ring;
+}
+
+Rings::Entry* Rings::find_entry() {
   const std::lock_guard guard(all().lock);
   for (const auto& entry : all().entries) {
     if (entry->is_owned.load(std::memory_order_acquire) || entry->ring->front() != nullptr)
@@ -48,24 +55,6 @@ Rings::Entry* Rings::take() {
   }
 }
 
-// A signal's handler may begin a turn at any instruction of another one.
-Rings::Turn::Turn() : own_(&own()) {
-  Own& mine = *own_;
-  if (mine.is_writing) return;
-  mine.is_writing = is_outermost_ = true;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (mine.ring == nullptr) {
-    mine.entry = take();
-    if (mine.entry != nullptr) mine.ring = mine.entry->ring.get();
-  }
-  ring_ = mine.ring;
-}
-
-Rings::Turn::~Turn() {
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (is_outermost_) own_->is_writing = false;
-}
-
 void Rings::forget_other_threads() {
   for (const auto& entry : all().entries) {
     while (entry->ring->front() != nullptr) entry->ring->drop();  // the parent's to write
@@ -75,8 +64,7 @@ void Rings::forget_other_threads() {
 
 namespace {
 
-// Each record reads the depth and a path, which share a line of the cache in most programs.
-struct alignas(64) Open {
+struct Open {
   uint32_t depth = 0;
   bool is_leader = false;
   std::array<TextId, ScopeStack::kMaxNestedScopes> paths{};
@@ -98,26 +86,24 @@ struct alignas(64) Open {
 
 __attribute__((tls_model("initial-exec"))) constinit thread_local ThreadOwned<Open> open_scopes;
 std::atomic<bool> has_leader{false};
-std::atomic<TextId> leaders_path{0};
 
 void dismiss_leader() {
-  leaders_path.store(0, std::memory_order_relaxed);
+  for_records.leaders_path.store(0, std::memory_order_relaxed);
   has_leader.store(false, std::memory_order_release);
 }
 
 Open::~Open() {
+  of_thread.has_scope = false;
   if (is_leader) dismiss_leader();
 }
 
-TextId path_of_this_thread() {
-  const Open* const own = open_scopes.peek();
-  if (own == nullptr || own->depth == 0) return leaders_path.load(std::memory_order_relaxed);
-  return own->paths[std::min(own->depth, ScopeStack::kMaxNestedScopes) - 1];
-}
-
-void notify_followers(const Open& own) {
-  if (!own.is_leader) return;
-  leaders_path.store(own.depth > 0 ? path_of_this_thread() : 0, std::memory_order_relaxed);
+// The thread's records and, of a leader, those of its followers have this path from now on.
+void set_path(const Open& own) {
+  const uint32_t depth = std::min(own.depth, ScopeStack::kMaxNestedScopes);
+  const TextId path = depth > 0 ? own.paths[depth - 1] : 0;
+  of_thread.path = path;
+  of_thread.has_scope = depth > 0;
+  if (own.is_leader) for_records.leaders_path.store(path, std::memory_order_relaxed);
 }
 
 ScopeStack::Opened opened_in(TextId parent, std::string_view name, Open& own) {
@@ -140,7 +126,7 @@ ScopeStack::Opened ScopeStack::open(std::string_view name) {
   Open* const own = open_scopes.get();
   if (own == nullptr) return {};
   if (!has_leader.load(std::memory_order_relaxed)) own->is_leader = !has_leader.exchange(true);
-  Opened opened = opened_in(path_of_this_thread(), name, *own);
+  Opened opened = opened_in(current(), name, *own);
   if (own->depth < kMaxNestedScopes) {
     own->paths[own->depth] = opened.path;
     own->names[own->depth] = opened.name;
@@ -148,7 +134,7 @@ ScopeStack::Opened ScopeStack::open(std::string_view name) {
     opened = {};
   }
   ++own->depth;
-  notify_followers(*own);
+  set_path(*own);
   return opened;
 }
 
@@ -157,11 +143,9 @@ TextId ScopeStack::close() {
   if (own == nullptr || own->depth == 0) return 0;
   --own->depth;
   const TextId name = own->depth < kMaxNestedScopes ? own->names[own->depth] : 0;
-  notify_followers(*own);
+  set_path(*own);
   return name;
 }
-
-TextId ScopeStack::current() { return path_of_this_thread(); }
 
 void ScopeStack::forget_other_threads() {
   const Open* const own = open_scopes.peek();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/thread_end.hpp"
+#include "record/for_records.hpp"
 #include "record/record.hpp"
 #include "record/signal_guard.hpp"
 
@@ -22,25 +23,30 @@
 namespace vram::record {
 
 class Rings {
-  struct Entry;
-  struct Own;
-
  public:
-  // The calling thread's turn to put one record into its ring.
+  // The calling thread's turn to put one record into its ring. A signal's handler may begin a turn
+  // at any instruction of another one.
   class Turn {
    public:
-    Turn();
+    Turn() : is_outermost_(!of_thread.is_writing) {
+      if (!is_outermost_) return;
+      of_thread.is_writing = true;
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      ring_ = of_thread.ring != nullptr ? of_thread.ring : take();
+    }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    ~Turn();
+    ~Turn() {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      if (is_outermost_) of_thread.is_writing = false;
+    }
     // nullptr: the thread has ended, or a signal handler interrupted it while it was writing a
     // record, or no memory is available for a ring.
     [[nodiscard]] Ring* ring() const { return ring_; }
 
    private:
-    Own* own_;
     Ring* ring_ = nullptr;
-    bool is_outermost_ = false;
+    const bool is_outermost_;
   };
 
   // Visits all rings. The flusher empties them; rings of ended threads become free once empty.
@@ -63,16 +69,16 @@ class Rings {
     TableLock lock;
     std::vector<std::unique_ptr<Entry>> entries;
   };
-  // A thread's state; has no destructor (base/thread_end.hpp).
+  // What becomes of the calling thread's ring at its end; has no destructor (base/thread_end.hpp).
   struct Own {
-    Ring* ring = nullptr;  // the entry's
     Entry* entry = nullptr;
-    bool is_writing = false;
     ThreadEndHook hook;
   };
   static All& all();
   static Own& own();
-  [[nodiscard]] static Entry* take();
+  // A ring for the calling thread, which has none.
+  [[gnu::cold]] [[nodiscard]] static Ring* take();
+  [[nodiscard]] static Entry* find_entry();
   static void give_back(void* own);
 };
 
@@ -93,7 +99,10 @@ class ScopeStack {
   // Closes the innermost; its name's text, 0 where none is open.
   static TextId close();
   // The path in which the calling thread is.
-  [[nodiscard]] static TextId current();
+  [[nodiscard]] static TextId current() {
+    return of_thread.has_scope ? of_thread.path
+                               : for_records.leaders_path.load(std::memory_order_relaxed);
+  }
   // In the child of a fork, where only the calling thread exists.
   static void forget_other_threads();
 };
