@@ -238,6 +238,7 @@ uint32_t vram_try_capture_stack(void) {
 }
 void vram_record_event(const vram_event* event) {
   const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
+  if (!stand_in::vram().is_recording) return;
   stand_in::vram().events.push_back(*event);
 }
 void vram_record_claim(void) { note("claim"); }

@@ -109,30 +109,43 @@ class Tap {
     state_ = State::kOn;
   }
 
+  // For each request and each free. The program's own work evicts this code and what it uses from
+  // the processor's caches each time, so both are small.
   static void tracked(const torch_cuda::TraceEntry& entry) {
-    Tap& self = get();
-    if (self.state_ == State::kOff || vram_is_recording() == 0) return;
-    vram_event event{};
-    if (!translate(entry, event)) return;
-    if (self.state_ == State::kOn || self.should_record(event)) self.record(event);
+    using Entry = torch_cuda::TraceEntry;
+    const State state = state_;
+    if (state == State::kOff) return;
+    if (state != State::kOn) return tracked_rarely(entry, state);
+    if (entry.action_ == Entry::ALLOC) return record(entry, VRAM_EVENT_ALLOC);
+    if (entry.action_ == Entry::FREE_REQUESTED) return record(entry, VRAM_EVENT_FREE_REQUESTED);
+    if (entry.action_ == Entry::FREE_COMPLETED) return record(entry, VRAM_EVENT_FREE_COMPLETED);
+    tracked_rarely(entry, state);
+  }
+  [[gnu::cold]] static void tracked_rarely(const torch_cuda::TraceEntry& entry, State state) {
+    vram_event_kind kind{};
+    if (!is_known(entry, kind)) return;
+    if (kind == VRAM_EVENT_OOM) StackOfRequest::note_failure();
+    if (state == State::kOn || get().should_record(event_of(entry, kind))) record(entry, kind);
   }
 
   // With the lock of the device's allocator.
-  void record(const vram_event& event) {
-    const auto device = static_cast<size_t>(event.device);
+  static void record(const torch_cuda::TraceEntry& entry, vram_event_kind kind) {
+    const auto device = static_cast<size_t>(entry.device_);
+    vram_event event = event_of(entry, kind);
     if (device >= requested_frees_.size()) return vram_record_event(&event);
-    vram_event& requested = requested_frees_[device];
-    if (requested.address != 0 && event.kind == VRAM_EVENT_FREE_COMPLETED &&
-        event.address == requested.address) {
-      requested.kind = VRAM_EVENT_FREE;
-      return record_requested(device);
+    vram_event& requested = requested_frees_[device].event;
+    if (requested.address != 0) {
+      if (kind == VRAM_EVENT_FREE_COMPLETED && event.address == requested.address)
+        event.kind = VRAM_EVENT_FREE;
+      else
+        vram_record_event(&requested);
+      requested.address = 0;
     }
-    record_requested(device);
-    if (event.kind != VRAM_EVENT_FREE_REQUESTED) return vram_record_event(&event);
-    requested = event;
+    if (kind != VRAM_EVENT_FREE_REQUESTED) return vram_record_event(&event);
+    requested = event_of(entry, kind);
   }
-  void record_requested(size_t device) {
-    vram_event& requested = requested_frees_[device];
+  static void record_requested(size_t device) {
+    vram_event& requested = requested_frees_[device].event;
     if (requested.address != 0) vram_record_event(&requested);
     requested.address = 0;
   }
@@ -157,54 +170,60 @@ class Tap {
   }
 
   // False: an action that a later PyTorch has added.
-  static bool translate(const torch_cuda::TraceEntry& entry, vram_event& event) {
+  static bool is_known(const torch_cuda::TraceEntry& entry, vram_event_kind& kind) {
     using Entry = torch_cuda::TraceEntry;
     switch (entry.action_) {
       case Entry::ALLOC:
-        event.kind = VRAM_EVENT_ALLOC;
-        break;
+        kind = VRAM_EVENT_ALLOC;
+        return true;
       case Entry::FREE_REQUESTED:
-        event.kind = VRAM_EVENT_FREE_REQUESTED;
-        break;
+        kind = VRAM_EVENT_FREE_REQUESTED;
+        return true;
       case Entry::FREE_COMPLETED:
-        event.kind = VRAM_EVENT_FREE_COMPLETED;
-        break;
+        kind = VRAM_EVENT_FREE_COMPLETED;
+        return true;
       case Entry::SEGMENT_ALLOC:
-        event.kind = VRAM_EVENT_SEGMENT_ALLOC;
-        break;
+        kind = VRAM_EVENT_SEGMENT_ALLOC;
+        return true;
       case Entry::SEGMENT_FREE:
-        event.kind = VRAM_EVENT_SEGMENT_FREE;
-        break;
+        kind = VRAM_EVENT_SEGMENT_FREE;
+        return true;
       case Entry::SEGMENT_MAP:
-        event.kind = VRAM_EVENT_SEGMENT_MAP;
-        break;
+        kind = VRAM_EVENT_SEGMENT_MAP;
+        return true;
       case Entry::SEGMENT_UNMAP:
-        event.kind = VRAM_EVENT_SEGMENT_UNMAP;
-        break;
+        kind = VRAM_EVENT_SEGMENT_UNMAP;
+        return true;
       case Entry::SNAPSHOT:
-        event.kind = VRAM_EVENT_SNAPSHOT;
-        break;
+        kind = VRAM_EVENT_SNAPSHOT;
+        return true;
       case Entry::OOM:
-        event.kind = VRAM_EVENT_OOM;
-        StackOfRequest::note_failure();
-        break;
+        kind = VRAM_EVENT_OOM;
+        return true;
       default:
         return false;
     }
+  }
+  static vram_event event_of(const torch_cuda::TraceEntry& entry, vram_event_kind kind) {
+    vram_event event{};
+    event.kind = kind;
     event.device = entry.device_;
     event.address = static_cast<uint64_t>(entry.addr_);
     event.size_bytes = static_cast<uint64_t>(entry.size_);
     event.stream = reinterpret_cast<vram_stream>(entry.stream_);
     event.stack = StackOfRequest::current();
-    return true;
+    return event;
   }
 
   std::atomic<bool> is_started_{false};
   std::atomic<bool> is_attached_{false};
-  std::atomic<State> state_{State::kOff};
+  inline static std::atomic<State> state_{State::kOff};
+  // Of each device, with its allocator's lock; address 0: none. In lines of their own.
+  struct alignas(64) RequestedFree {
+    vram_event event;
+  };
+  inline static std::array<RequestedFree, 128> requested_frees_{};
   std::mutex mutex_;  // of the three below, and of leaving kHolding and kOn
-  // Of each device, with its allocator's lock; address 0: none.
-  std::array<vram_event, 128> requested_frees_{};
   std::vector<vram_event> held_;
   int marks_ = 0;  // devices whose part of the snapshot is done
   std::thread::id looker_;
