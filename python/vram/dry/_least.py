@@ -11,10 +11,13 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vram.dry import _program, _varied
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 # The amounts that have to suffice: the least, and so much more, in steps of half a percent of what the search found.
 _PROBED = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12)
@@ -24,6 +27,9 @@ _MOST_STEPS = _STEPS  # no trace is known to need more than twice that
 
 def least_bytes(trace: Path, allocator: str) -> int:
     """Return the least that the allocator may reserve for the requests of a trace, with which all amounts that were tried above it suffice, too."""
+    # The package is also imported when a program ends, and then threads cannot be set up any more.
+    from concurrent.futures import ThreadPoolExecutor
+
     with tempfile.TemporaryDirectory(prefix="vram-dry-") as name, ThreadPoolExecutor(os.cpu_count()) as threads:
         folder = Path(name)
         written = [trace, *(_varied.write(trace, folder) if _divides(allocator) else ())]
@@ -82,7 +88,7 @@ class _Probes:
                 for trace, enough in self._enough.items()
                 if capacity < enough
             ]
-            self._known[steps] = all(each.result() for each in as_completed(asked))
+            self._known[steps] = all(each.result() for each in asked)
             for each in asked:  # that has not begun after one failed
                 each.cancel()
         return self._known[steps]
