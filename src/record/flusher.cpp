@@ -253,14 +253,17 @@ bool Flusher::collect() {
   return next_ != before;
 }
 
+// At most a batch: a thread that puts records as fast as they are taken would never let it end.
 void Flusher::collect_in_order() {
-  for (bool has_moved = true; has_moved && batch_.size() < kBatch;) {
+  size_t taken = 0;
+  for (bool has_moved = true; has_moved && taken < kBatch;) {
     has_moved = false;
     first_put_ = kNone;
     Rings::for_each([&](Ring& ring) {
       if (is_abandoned_) return;
       const Record* record = ring.front();
-      for (; record != nullptr && record->sequence <= next_; record = ring.front()) {
+      for (; record != nullptr && record->sequence <= next_ && taken < kBatch;
+           record = ring.front()) {
         // An earlier number is a former recording's, or was skipped.
         if (record->sequence == next_) {
           if (!failure_) add_to_batch(*record);
@@ -268,6 +271,7 @@ void Flusher::collect_in_order() {
           has_moved = true;
         }
         ring.drop();
+        ++taken;
         if (next_ % kNoteEvery == 0) traffic().note_progress();
       }
       if (record != nullptr) first_put_ = std::min(first_put_, record->sequence);
