@@ -4,7 +4,8 @@
     python bench/prediction/convolutions.py show ANSWERS… [--jobs 2]
 
 ANSWERS are files that plans_sampled.py wrote, KERNELS and MEASURED folders of kernels.py and measure.py. The trees are learned from groups with even
-numbers and the programs of `choose`; --only-some leaves every fifth group of answers out, for choosing how trees grow. `show` compares the trees in use with groups with odd numbers, which no tree was learned from. Needs NumPy and Numba.
+numbers and the programs of `choose`; --only-some leaves every fifth group of answers out, for choosing how trees grow. `show` compares the trees in use with
+groups with odd numbers, which no tree was learned from, less the calls that groups with even numbers have as well. Needs NumPy and Numba.
 """
 
 from __future__ import annotations
@@ -98,6 +99,16 @@ def read(paths: list[Path], odd: bool, jobs: int, measured: tuple[Path, Path] | 
     return found
 
 
+def _without(calls: Calls, others: Calls) -> Calls:
+    """Returns the calls that are not among others."""
+
+    def keys(each: Calls) -> list[bytes]:
+        return [row.tobytes() for row in np.stack([*each.measures.values()], axis=1)]
+
+    known = {*keys(others)}
+    return calls.at(np.nonzero([key not in known for key in keys(calls)])[0])
+
+
 def _weights(calls: Calls) -> Any:
     """Large calls and measured ones weigh more."""
     return np.sqrt(np.clip(calls.operand_bytes / 2e8, 0.01, 1)) * np.where(calls.engines < 0, MEASURED_WEIGHT, 1)
@@ -152,7 +163,7 @@ def learned(calls: dict[str, Calls], jobs: int) -> dict[str, Any]:
             flush=True,
         )
     count = sum(map(len, calls.values()))
-    about = (f"Workspaces of cuDNN's convolutions with PyTorch 2.11 (cuDNN 9.19) on an H100; learned from {count} of cuDNN's answers by "
+    about = (f"Workspaces of cuDNN's convolutions with PyTorch 2.11 (cuDNN 9.19) on an H100; learned from {count} of its answers and measured calls by "
              "bench/prediction/convolutions.py. vram/dry/_workspaces.py describes the form.")  # fmt: skip
     return {"about": about, "measures": names, "sums": [*sums], "directions": directions}
 
@@ -199,6 +210,9 @@ def main() -> None:
     odd = wanted.what == "show"
     calls = read(wanted.answers, odd, wanted.jobs, None if odd else wanted.measured)
     if odd:
+        # Small networks have some layers in common.
+        others = read(wanted.answers, False, wanted.jobs)
+        calls = {name: _without(each, others[name]) for name, each in calls.items()}
         show(calls, Estimates.load(NAME), wanted.jobs)
         return
     if wanted.only_some:

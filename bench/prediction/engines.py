@@ -175,15 +175,6 @@ class Labels:
     kinds: list[Kind]
     texts: list[tuple[int, str]]
 
-    def sizes(self, labels: Any, calls: Calls) -> Any:
-        """Returns the workspaces that labels stand for."""
-        found = np.zeros(len(calls), np.int64)
-        for label in np.unique(labels):
-            chosen = np.nonzero(labels == label)[0]
-            of_label, (kind, extra) = calls.at(chosen), self.texts[label]
-            found[chosen] = self.kinds[kind].base(of_label) + size_of(extra, of_label.measures)
-        return found
-
 
 def labelled(calls: Calls) -> tuple[Labels, Any]:
     """Returns the labels of calls: the sum that explains the workspace, or the one that comes nearest."""
