@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from vram.dry import _least, _program, _varied
+from vram.dry import _least, _program, _varied, dry_run
 
 MIB = 1 << 20
 NATIVE, EXPANDABLE = "torch", "torch:expandable_segments=True"
+FRACTION = "per_process_memory_fraction=0.5"
 
 
 class Replays:
@@ -23,18 +25,25 @@ class Replays:
         self.least, self.retries = least, retries
         self.fails: dict[str, set[int]] = {}  # by the stem of the trace
         self.searched: list[str] = []
+        self.fraction_fails: set[int] = set()  # as a memory fraction
         self.probed: set[tuple[str, int]] = set()
+        self.replays = 0
 
     def replay(
-        self, trace: Path, _allocator: str, *, finds_capacity: bool = False, capacity: int | None = None
+        self, trace: Path, allocator: str, *, finds_capacity: bool = False, capacity: int | None = None
     ) -> dict[str, Any]:
         if finds_capacity:
             self.searched.append(trace.stem)
             return {"min_capacity_bytes": self.least * MIB}
         assert capacity is not None
+        self.replays += 1
         amount = capacity // MIB
+        if FRACTION in allocator:
+            amount //= 2
         self.probed.add((trace.stem, amount))
         completed = amount >= self.least and amount not in self.fails.get(trace.stem, ())
+        if FRACTION in allocator and amount in self.fraction_fails:
+            completed = False
         peak = (self.least + 2) * MIB
         return {"completed": completed, "retries": self.retries, "caught_ooms": 0, "peak_reserved_bytes": peak}
 
@@ -95,3 +104,46 @@ def test_only_torch_without_expandable_segments_has_variants(allocator: str, rep
     replays.fails["dry"] = {1015}
     assert least(allocator) == 1020
     assert replays.searched == ["dry"]
+
+
+@pytest.mark.parametrize(("allocator", "least_mib"), [(NATIVE, 1000), (EXPANDABLE, 1035), ("vram", 1000)])
+def test_with_expandable_segments_an_amount_suffices_as_a_memory_fraction_too(
+    allocator: str, least_mib: int, replays: Replays
+) -> None:
+    replays.fraction_fails = {*range(1000, 1032)}
+    assert least(allocator) == least_mib
+
+
+def test_a_memory_fraction_of_the_program_itself_stays(replays: Replays) -> None:
+    assert least(f"{EXPANDABLE},per_process_memory_fraction=0.9") == 1000
+    assert replays.replays == len(replays.probed) == 10
+
+
+def test_amounts_above_one_with_which_nothing_was_released_are_not_tried_with_expandable_segments(
+    replays: Replays,
+) -> None:
+    replays.retries = 0
+    replays.fails["dry"] = {1015}
+    assert least(EXPANDABLE) == 1020
+    assert max(amount for _, amount in replays.probed) == 1060
+    assert replays.replays == 2 * 7
+
+
+def test_a_memory_fraction_refuses_what_a_gpu_of_that_size_has_pages_for(tmp_path: Path) -> None:
+    """Two pages of 20 MiB have 10 MiB left, so that 44 MiB need two more; but 40 and 44 MiB are more than a fraction of 80 MiB."""
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace", allocator=EXPANDABLE) as run:
+        kept = [torch.empty(size * MIB, dtype=torch.uint8, device="cuda") for size in (30, 44)]
+    trace = run.trace_path
+    assert _program.replay(trace, EXPANDABLE, finds_capacity=True)["min_capacity_bytes"] == 80 * MIB
+    assert not _program.replay(trace, f"{EXPANDABLE},{FRACTION}", capacity=2 * 83 * MIB)["completed"]
+    assert _program.replay(trace, f"{EXPANDABLE},{FRACTION}", capacity=2 * 84 * MIB)["completed"]
+    assert 84 * MIB <= _least.least_bytes(trace, EXPANDABLE) < 84.5 * MIB
+    assert len(kept) == 2
+
+
+def test_a_gpu_refuses_pages_that_exceed_a_memory_fraction(tmp_path: Path) -> None:
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace", allocator=EXPANDABLE) as run:
+        kept = torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+    assert _program.replay(run.trace_path, f"{EXPANDABLE},{FRACTION}", capacity=2 * 30 * MIB)["completed"]
+    assert _least.least_bytes(run.trace_path, EXPANDABLE) == 40 * MIB
+    assert kept.numel() == 30 * MIB

@@ -3,6 +3,10 @@
 More is not always enough: the allocator divides what it has differently, and a program that continues with less where a request fails can run
 with less than what it fails with. So after a search for an amount that suffices for the trace and for variants of it (_varied.py), amounts
 above it are tried with each of them, and the least is above all that fail.
+
+With expandable segments, a memory fraction (torch.cuda.set_per_process_memory_fraction) is another limit than a GPU of this size. PyTorch compares it
+with what is reserved and the whole request, of which it may have to map only a part; but it maps whole pages, which may exceed the fraction. So each
+amount has to suffice as both.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vram.dry import _program, _varied
 
@@ -23,6 +28,17 @@ if TYPE_CHECKING:
 _PROBED = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12)
 _STEPS = 200  # so many steps are as much as the search found
 _MOST_STEPS = _STEPS  # no trace is known to need more than twice that
+# A fraction of a GPU that is large enough for the pages that exceed the fraction.
+_FRACTION, _GPU_OF_FRACTION = "per_process_memory_fraction=0.5", 2
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What has to complete: a trace, with an allocator on a GPU of so many times the amount."""
+
+    trace: Path
+    allocator: str
+    times: int = 1
 
 
 def least_bytes(trace: Path, allocator: str) -> int:
@@ -36,7 +52,8 @@ def least_bytes(trace: Path, allocator: str) -> int:
         # Replays read a .vtrace file faster than the text of the same trace.
         traces = [*threads.map(lambda path: _compact(path, folder), written)]
         found = max(threads.map(lambda path: _found_bytes(path, allocator), traces))
-        return _Probes(traces, allocator, found, threads).least_bytes()
+        cases = [case for trace in traces for case in _cases(trace, allocator)]
+        return _Probes(cases, found, threads).least_bytes()
 
 
 def _found_bytes(trace: Path, allocator: str) -> int:
@@ -44,9 +61,26 @@ def _found_bytes(trace: Path, allocator: str) -> int:
     return int(_program.replay(trace, allocator, finds_capacity=True)["min_capacity_bytes"])
 
 
+def _cases(trace: Path, allocator: str) -> list[_Case]:
+    """Return the limits with which a trace has to complete: the end of the memory, and a memory fraction where that differs."""
+    cases = [_Case(trace, allocator)]
+    if _expands(allocator) and "per_process_memory_fraction" not in allocator:
+        cases.append(_Case(trace, f"{allocator},{_FRACTION}", _GPU_OF_FRACTION))
+    return cases
+
+
+def _is_torch(allocator: str) -> bool:
+    return allocator.partition(":")[0] == "torch"
+
+
+def _expands(allocator: str) -> bool:
+    """Whether the allocator is PyTorch's with expandable segments."""
+    return _is_torch(allocator) and "expandable_segments=True" in allocator
+
+
 def _divides(allocator: str) -> bool:
     """Whether blocks divide what the allocator has, as PyTorch's do without expandable segments."""
-    return allocator.partition(":")[0] == "torch" and "expandable_segments=True" not in allocator
+    return _is_torch(allocator) and not _expands(allocator)
 
 
 def _compact(trace: Path, folder: Path) -> Path:
@@ -60,11 +94,10 @@ def _compact(trace: Path, folder: Path) -> Path:
 class _Probes:
     """Replays of traces with amounts of memory: a number of steps more than the search found."""
 
-    def __init__(self, traces: Iterable[Path], allocator: str, found: int, threads: ThreadPoolExecutor) -> None:
-        self._allocator, self._found, self._threads = allocator, found, threads
-        # From how many bytes on each trace is known to complete: of PyTorch's allocator, its peak where no request failed, and nothing was released.
-        self._enough: dict[Path, float] = dict.fromkeys(traces, math.inf)
-        self._has_peak = _divides(allocator) and "garbage_collection" not in allocator
+    def __init__(self, cases: Iterable[_Case], found: int, threads: ThreadPoolExecutor) -> None:
+        self._found, self._threads = found, threads
+        # From how many bytes on each case is known to complete.
+        self._enough: dict[_Case, float] = dict.fromkeys(cases, math.inf)
         self._known: dict[int, bool] = {}  # whether all complete, by steps
 
     def least_bytes(self) -> int:
@@ -84,8 +117,8 @@ class _Probes:
         if steps not in self._known:
             capacity = self._bytes(steps)
             asked = [
-                self._threads.submit(self._completes, trace, capacity)
-                for trace, enough in self._enough.items()
+                self._threads.submit(self._completes, case, capacity)
+                for case, enough in self._enough.items()
                 if capacity < enough
             ]
             self._known[steps] = all(each.result() for each in asked)
@@ -93,8 +126,16 @@ class _Probes:
                 each.cancel()
         return self._known[steps]
 
-    def _completes(self, trace: Path, capacity: int) -> bool:
-        result = _program.replay(trace, self._allocator, capacity=capacity)
-        if self._has_peak and result["completed"] and not result["retries"] and not result["caught_ooms"]:
-            self._enough[trace] = result["peak_reserved_bytes"]
+    def _completes(self, case: _Case, capacity: int) -> bool:
+        result = _program.replay(case.trace, case.allocator, capacity=case.times * capacity)
+        if result["completed"] and not result["retries"] and not result["caught_ooms"]:
+            self._enough[case] = min(self._enough[case], self._unrestricted_bytes(case, capacity, result))
         return bool(result["completed"])
+
+    @staticmethod
+    def _unrestricted_bytes(case: _Case, capacity: int, result: dict[str, Any]) -> float:
+        """Return from how many bytes on a replay is the same as this one, in which no request failed, and nothing was released."""
+        if not _is_torch(case.allocator) or "garbage_collection" in case.allocator:
+            return math.inf
+        # More than is reserved is compared with a memory fraction.
+        return float(capacity if _expands(case.allocator) else result["peak_reserved_bytes"])

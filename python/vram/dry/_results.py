@@ -19,7 +19,8 @@ _ERROR, _ERROR_DESCRIBED, _ERROR_AT_LIMIT, _ERROR_OF_UNKNOWN = 0.004, 0.0065, 0.
 # which have rules.
 _UNKNOWN_BYTES = 24 << 20
 # The same in bytes. Of 236 runs with a room of 1.2 % and nothing more, six failed, four of them with less than 0.9 GB. With 16 MiB, which leaves room
-# for 46, one of 136 programs failed with 1,777 MB, and ran once with 1,795: expandable segments consist of pages of 20 MiB, and it reserved four more.
+# for 46, one of 136 programs failed with 1,777 MB, and ran once with 1,795: by replays, its least memory as a memory fraction, which the runs had, is
+# 1,782 MB, and was 1,722 MB as predicted then, as that of a GPU (_least.py).
 _ERROR_BYTES = 24 << 20
 # The same as a share of the bytes that the program can do without, where cuDNN has not been asked: some plans still need a workspace. Least memory
 # was up to 6.6 % above the prediction where 15 % could be done without (video, fp32, batch 12), and 8.6 % where it was 45 % (actor_critic).
