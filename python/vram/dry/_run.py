@@ -93,6 +93,7 @@ class TracedRun:
             spared,
             session.unknown_bytes if self.unknown_operators else None,
             is_described=session.has_convolutions and convolutions.are_answered and not convolutions.are_exact,
+            is_fixed=not session.has_convolutions and not session.needed_bytes,
         )
 
     def knows_setting(self, name: str) -> bool:
