@@ -129,6 +129,18 @@ def test_blocks_keep_less_with_smaller_budgets_of_their_own() -> None:
     assert all("forward" not in part.__dict__ for part in model.modules())
 
 
+def test_another_compiler_compiles_for_its_own_shape_only() -> None:
+    inputs: list[Any] = []
+
+    def backend(graph: Any, given: Any) -> Any:
+        inputs.extend(given)
+        return graph
+
+    for batch in (4, 8):
+        Compiler(backend).forward(nn.Linear(2, 2), 1.0)(torch.zeros(batch, 2))
+    assert all(isinstance(each, torch.Tensor) for each in inputs), "dynamic shapes are inputs, too"
+
+
 @pytest.mark.parametrize("choice", ["blocks", "blocks and regions", "model"])
 def test_gradients_are_the_same(choice: str) -> None:
     torch.manual_seed(0)

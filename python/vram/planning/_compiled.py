@@ -9,6 +9,7 @@ PyTorch has one setting for the whole process; here it is set while one function
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from types import FunctionType, MethodType
 from typing import Any
@@ -21,11 +22,13 @@ from vram.planning._calls import restore_forward
 from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
 
+_NUMBERS = itertools.count()
+
 
 class _Partitioned:
     """A backend of torch.compile: another one, with this budget. Two of them never share compiled code."""
 
-    def __init__(self, backend: str, budget: float) -> None:
+    def __init__(self, backend: Any, budget: float) -> None:
         self._backend, self._budget = backend, budget
 
     def __call__(self, graph: Any, inputs: Any) -> Any:
@@ -50,10 +53,10 @@ class Compiler:
     """Compiles forwards, once for each kind of module and budget.
 
     Args:
-        backend: As in torch.compile(): one that partitions.
+        backend: As in torch.compile(), a name or a function: one that partitions.
     """
 
-    def __init__(self, backend: str = "inductor") -> None:
+    def __init__(self, backend: Any = "inductor") -> None:
         self._backend = backend
         self._made: dict[tuple[Any, ...], Any] = {}
 
@@ -72,8 +75,9 @@ class Compiler:
             )
         key = (*kind_of(module), budget)
         if key not in self._made:
-            # PyTorch keeps compiled variants with the code object, and compiles no more than a few for each: one of its own.
-            own = FunctionType(_forward.__code__.replace(co_name=f"forward_{len(self._made)}"), _forward.__globals__)
+            # PyTorch keeps compiled variants with the code object, and compiles no more than a few for each: one of its own. A code name that
+            # was used before, for another shape, would be compiled for all shapes, which is slower.
+            own = FunctionType(_forward.__code__.replace(co_name=f"forward_{next(_NUMBERS)}"), _forward.__globals__)
             self._made[key] = torch.compile(own, backend=_Partitioned(self._backend, budget))
         return MethodType(self._made[key], module)
 
