@@ -141,6 +141,79 @@ def test_another_compiler_compiles_for_its_own_shape_only() -> None:
     assert all(isinstance(each, torch.Tensor) for each in inputs), "dynamic shapes are inputs, too"
 
 
+class Convolutions(nn.Module):
+    """Two convolutions with normalization, whose results cost little to compute again."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        parts = [(nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()) for _ in range(2)]
+        self.body = nn.Sequential(*(part for each in parts for part in each))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.body(x)
+        return result
+
+
+def saved_and_repeated(budget: float) -> tuple[int, int]:
+    """What a compiled block saves, and how many convolutions run again in its backward pass."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from torch._inductor.decomposition import select_decomp_table
+
+    saved, repeated = [], []
+
+    def forward(graph: Any, _inputs: Any) -> Any:
+        (returned,) = (node.args[0] for node in graph.graph.nodes if node.op == "output")
+        values = [node.meta["val"] for node in returned if node is not None and node.op != "placeholder"]
+        saved.append(sum(value.untyped_storage().nbytes() for value in values))
+        return graph.forward
+
+    def backward(graph: Any, _inputs: Any) -> Any:
+        repeated.append(sum(node.target is torch.ops.aten.convolution.default for node in graph.graph.nodes))
+        return graph.forward
+
+    backend = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=backward,
+        decompositions=select_decomp_table,
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    block = Convolutions()
+    Compiler(backend).forward(block, budget)(torch.randn(8, 16, 16, 16, requires_grad=True)).sum().backward()
+    return saved[0], repeated[0]
+
+
+def test_a_budget_of_blocks_keeps_less_and_runs_no_convolution_again() -> None:
+    found = {budget: saved_and_repeated(budget) for budget in _search._BUDGETS}
+    (everything, none), (inputs, all_again) = found[1.0], found[0.0]
+    assert none == 0
+    assert all_again == 2
+    least = min(saved for saved, repeated in found.values() if repeated == 0)
+    assert least - inputs < 0.7 * (everything - inputs)
+
+
+def tried_models(peaks: dict[float, int | None], budget_bytes: int) -> list[float]:
+    """The budgets with which the whole model is compiled, if it has these peaks, 1000 bytes of which are not activations."""
+
+    class Known(_search.CompiledSearch):
+        def _measure(self, choice: _search._Choice) -> _search._Measured | None:
+            peak = next(peak for share, peak in sorted(peaks.items()) if choice.budgets[0] <= share)
+            self._measured[choice] = None if peak is None else _search._Measured(peak, 1000, 1)
+            return self._measured[choice]
+
+    searched = Known(question(Tower(BLOCKS)), torch.device("cpu"), Compiler(PARTITIONING), MEMORY)
+    return [choice.budgets[0] for choice in searched._compile_model(budget_bytes)]
+
+
+def test_the_whole_model_is_tried_with_what_costs_least() -> None:
+    peaks: dict[float, int | None] = {1.0: 11_000, 0.99: 7_000, 0.6: 4_000}
+    assert tried_models(peaks, 11_000) == [1.0]
+    assert tried_models(peaks, 10_900) == [1.0, 0.99]
+    assert tried_models(peaks, 6_000) == [1.0, 0.99, 0.45], "of what 1 keeps"
+    assert tried_models({**peaks, 1.0: None}, 6_000) == [1.0, 0.99, 0.74], "of what 0.99 keeps"
+    assert tried_models({**peaks, 1.0: None, 0.99: None}, 6_000) == [1.0, 0.99, 0.49]
+
+
 @pytest.mark.parametrize("choice", ["blocks", "blocks and regions", "model"])
 def test_gradients_are_the_same(choice: str) -> None:
     torch.manual_seed(0)
