@@ -1,11 +1,8 @@
-"""Checkpoint plans against full checkpointing, √N and torch.compile's partitioner: peak, step time and gradients.
+"""Checkpoint plans against full checkpointing and √N: peak, step time and gradients. Compiled models: checkpoint_compiled.py.
 
     python bench/checkpoint.py plan build/plans.pickle              # a machine without a GPU: needs libvram.so and the program
-    python bench/checkpoint.py measure build/plans.pickle out.csv   # a GPU; under 3 minutes on one H100, see --compile-seconds
+    python bench/checkpoint.py measure build/plans.pickle out.csv   # a GPU
     python bench/checkpoint.py host                                 # what regions that keep products cost the host, for each operator
-
-`measure` starts a process for each model and part, because compiling takes most of the time. They compile at the same time; then one of them
-measures at a time.
 
 `--tiny` does the same with models that a CPU runs in seconds; peaks are then 0, because the CPU does not count them.
 """
@@ -15,15 +12,12 @@ measures at a time.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
-import fcntl
 import importlib.util
 import math
 import pickle
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from contextlib import nullcontext
@@ -35,18 +29,11 @@ from checkpoint_models import cross_entropy, models
 if importlib.util.find_spec("vram") is None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 import vram
-from vram.planning import _search
-from vram.planning._compiled import Applied, Compiler
-from vram.planning._live import as_before, or_none
-from vram.planning._measure import GpuMemory
-from vram.planning._question import outside_autocast, question_of
 from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
 
 SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-MODEL_BUDGETS = (1.0, 0.5, 0.2)
 TIMED, WARM = 5, 2
-LOCK = Path(tempfile.gettempdir()) / "vram-bench-checkpoint.lock"
 
 
 def autocast(device, wanted):
@@ -71,23 +58,9 @@ def plan_all(args):
 
 
 class Bench:
-    def __init__(self, device, path, begin, deadline, backend):
-        self.device, self.path, self.begin, self.deadline, self.rows = device, path, begin, deadline, []
-        self.compiled = []
-        self.is_gpu, self.searched, self.backend, self.full_bytes = device == "cuda", None, backend, 0
-
-    def search(self, model, sample, casts):
-        if self.searched is None:
-            with autocast(self.device, casts):
-                self.searched = Alone(self, *question_of(model, sample, cross_entropy))
-        return self.searched
-
-    @contextlib.contextmanager
-    def alone(self):
-        """Processes of other models compile meanwhile, and don't measure."""
-        with LOCK.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+    def __init__(self, device, path, deadline):
+        self.device, self.path, self.deadline, self.rows = device, path, deadline, []
+        self.is_gpu = device == "cuda"
 
     def step(self, model, sample, casts):
         model.zero_grad(set_to_none=True)
@@ -110,11 +83,10 @@ class Bench:
             if self.is_gpu:
                 torch.cuda.reset_peak_memory_stats()
             times = []
-            with self.alone():
-                for _ in range(TIMED):
-                    began = self.now()
-                    self.step(model, sample, casts)
-                    times.append(self.now() - began)
+            for _ in range(TIMED):
+                began = self.now()
+                self.step(model, sample, casts)
+                times.append(self.now() - began)
             peak = torch.cuda.max_memory_allocated() if self.is_gpu else 0
             torch.manual_seed(1)
             self.step(model, sample, casts)
@@ -149,53 +121,36 @@ class Bench:
 
 
 def measure(args):
-    path, begun = Path(args.rows), time.monotonic()
-    if args.model is None:  # a process for each model and part
-        jobs = [(name, part) for name in args.models.split(",") for part in args.parts.split(",")]
-        files = [path.with_suffix(f".{name}.{part}.csv") for name, part in jobs]
-        command = [sys.executable, __file__, "measure", args.plans]
-        options = [
-            "--seconds",
-            str(args.seconds),
-            "--compile-seconds",
-            str(args.compile_seconds),
-            "--block-budgets",
-            args.block_budgets,
-            "--backend",
-            args.backend,
-        ]
-        options += ["--tiny"] if args.tiny else []
-        started = [
-            subprocess.Popen([*command, str(file), "--model", name, "--parts", part, *options])
-            for file, (name, part) in zip(files, jobs, strict=True)
-        ]
-        for each in started:
-            each.wait()
+    path, deadline = Path(args.rows), time.monotonic() + args.seconds
+    if args.model is None:  # a process for each model, so that none keeps another's memory
+        names = args.models.split(",")
+        files = [path.with_suffix(f".{name}.csv") for name in names]
+        for file, name in zip(files, names, strict=True):
+            command = [sys.executable, __file__, "measure", args.plans, str(file), "--model", name]
+            command += ["--seconds", str(deadline - time.monotonic()), *(["--tiny"] if args.tiny else [])]
+            subprocess.run(command, check=False)
         lines = [file.read_text().splitlines(keepends=True) for file in files if file.exists()]
         path.write_text("".join([*lines[0][:1], *(line for rows in lines for line in rows[1:])]))
         return
     plans = {} if args.plans == "-" else pickle.loads(Path(args.plans).read_bytes())[args.model]
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    bench = Bench(device, path, begun + args.compile_seconds, begun + args.seconds, args.backend)
     make, batch, casts = models(args.tiny)[args.model]
-    _search._BUDGETS = tuple(map(float, args.block_budgets.split(",")))
     torch.manual_seed(0)
     model, sample = make().to(device), batch().to(device)
-    compile_first(bench, args.model, model, sample, casts, args.parts)
-    MEASURED[args.parts](bench, args.model, model, sample, casts, plans)
+    measure_regions(Bench(device, path, deadline), args.model, model, sample, casts, plans)
 
 
 def measure_regions(bench, name, model, sample, casts, plans):
     reference = bench.run(name, "keep all", "", model, sample, casts, None)
     bench.run(name, "keep all again", "", model, sample, casts, reference)
-    measure_fixed(bench, name, "", model, sample, casts, reference)
+    measure_fixed(bench, name, model, sample, casts, reference)
     for share, plan in plans.items():
         with_plan = vram.checkpoint(model, plan=plan)
         bench.run(name, "plan", share, model, sample, casts, reference, plan)
         with_plan.remove()
 
 
-def measure_fixed(bench, name, suffix, model, sample, casts, reference):
+def measure_fixed(bench, name, model, sample, casts, reference):
     count = len(model.blocks)
     segment = round(math.sqrt(count))
     others = {
@@ -204,107 +159,8 @@ def measure_fixed(bench, name, suffix, model, sample, casts, reference):
     }
     for method, regions in others.items():
         applied = Regions(model, list(model.blocks), regions)
-        bench.run(name, method + suffix, "", model, sample, casts, reference)
+        bench.run(name, method, "", model, sample, casts, reference)
         applied.remove()
-
-
-def measure_compiled(bench, name, model, sample, casts, _plans):
-    """vram.checkpoint(compile=True) for the same shares of the peak without; what it tries is measured once for all of them."""
-    search = bench.search(model, sample, casts)
-    bench.run(name, "keep all", "", model, sample, casts, None)
-    bench.full_bytes = int(bench.rows[-1]["peak_bytes"])
-    reference = None
-    for share in sorted(SHARES, reverse=True):
-        if time.monotonic() > bench.deadline:
-            break
-        try:
-            plan = search.plan(max(1 << 20, int(bench.full_bytes * share)))
-        except vram.VramError as error:
-            print(f"{name} compiled {share}: {error}", flush=True)
-            continue
-        applied = Applied(
-            model, list(model.blocks), plan.compiled, plan.activation_budgets, plan.regions, search._compiler
-        )
-        gradients = bench.run(name, f"compiled {plan.compiled}", share, model, sample, casts, reference, plan)
-        reference = reference or gradients
-        applied.remove()
-        print(f"{name} {share:.0%}: {plan}", flush=True)
-    for choice, measured in search._measured.items():
-        if measured is not None:
-            bench.add(name, f"tried: {choice}", "", measured.peak_bytes, measured.step_ns / 1e6)
-    if time.monotonic() < bench.deadline:
-        compiled = Applied(model, list(model.blocks), "blocks", [1.0] * len(model.blocks), (), search._compiler)
-        measure_fixed(bench, name, ", compiled blocks", model, sample, casts, reference)
-        compiled.remove()
-
-
-def measure_partitioner(bench, name, model, sample, casts, _plans):
-    """The whole model compiled, for a few of its budgets; compiled plans after it may choose one of them."""
-    search = bench.search(model, sample, casts)
-    for choice in bench.compiled:
-        measured = search.measured_alone(choice)
-        if measured is not None:
-            bench.add(name, "partitioner", choice.budgets[0], measured.peak_bytes, measured.step_ns / 1e6)
-
-
-def compile_first(bench, name, model, sample, casts, part):
-    """Compile what a part measures afterwards, while other processes do so, too; then wait until they measure."""
-    choices = {
-        "compiled": [_search._Choice("blocks", (budget,) * len(model.blocks)) for budget in _search._BUDGETS],
-        "partitioner": [_search._Choice("model", (budget,)) for budget in MODEL_BUDGETS],
-    }
-    search = bench.search(model, sample, casts)
-    with as_before(search._question.model, search._device), outside_autocast(search._device):
-        for choice in choices.get(part, []):
-            if time.monotonic() > bench.begin:
-                break
-            applied = search._apply(choice)
-            or_none(search._steps.run, model)
-            applied.remove()
-            bench.compiled.append(choice)
-            print(f"{name}: compiled {choice}; {bench.begin - time.monotonic():.0f} s are left", flush=True)
-    model.zero_grad(set_to_none=True)
-    if bench.is_gpu:
-        torch.cuda.empty_cache()
-    time.sleep(max(0, bench.begin - time.monotonic()))
-
-
-class Alone(_search.CompiledSearch):
-    """Compiles while other processes do, and measures alone; gives up at the deadline."""
-
-    def __init__(self, bench, question, device):
-        super().__init__(question, device, Compiler(bench.backend), GpuMemory())
-        self._bench = bench
-        self._steps = AloneSteps(bench, self._steps)
-
-    def measured_alone(self, choice):
-        with as_before(self._question.model, self._device), outside_autocast(self._device):
-            return self._measure(choice)
-
-    def _compile_model(self, _budget_bytes):
-        yield from [choice for choice in self._measured if choice.compiled == "model"]
-
-    def _measure(self, choice):
-        if choice not in self._measured and time.monotonic() > self._bench.deadline:
-            self._measured[choice] = None
-        return super()._measure(choice)
-
-
-class AloneSteps:
-    def __init__(self, bench, steps):
-        self._bench, self._steps, self.run = bench, steps, steps.run
-
-    def watched(self):
-        self.run()  # compiles
-        with self._bench.alone():
-            return self._steps.watched()
-
-    def timed_ns(self):
-        with self._bench.alone():
-            return self._steps.timed_ns()
-
-
-MEASURED = {"regions": measure_regions, "compiled": measure_compiled, "partitioner": measure_partitioner}
 
 
 def host(args):
@@ -347,14 +203,8 @@ def main():
     measuring.add_argument("plans", help="of `plan`; -: without plans of uncompiled models")
     measuring.add_argument("rows")
     measuring.add_argument("--seconds", type=float, default=130)
-    measuring.add_argument("--compile-seconds", type=float, default=80, help="before anything is measured")
-    measuring.add_argument(
-        "--block-budgets", default="1,0.5,0", help="with which each block is compiled (default: %(default)s)"
-    )
     measuring.add_argument("--models", default="gpt,vit,resnet")
-    measuring.add_argument("--backend", default="inductor", help="of torch.compile (default: %(default)s)")
     measuring.add_argument("--model", help="only this one, in this process")
-    measuring.add_argument("--parts", default=",".join(MEASURED), help="what to measure (default: %(default)s)")
     measuring.set_defaults(call=measure)
     hosting = commands.add_parser("host")
     hosting.add_argument("--repetitions", type=int, default=30)
