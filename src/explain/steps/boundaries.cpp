@@ -4,9 +4,11 @@
 #include "explain/moment/curve.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 namespace vram::explain {
@@ -16,13 +18,14 @@ constexpr double kSetupFactor = 1.3;  // a first part so much longer than a step
 constexpr double kUnfinishedSwing =
     0.25;  // a last part that ends this share of the swing above the others is cut off
 constexpr uint64_t kFewEvents = 16;
-// Live bytes up to this share of a window's swing above its lowest count as lowest. A mark is
-// always at the same place of the program, so that a boundary near it matters more than the exact
-// minimum; a repeated sequence may be anywhere in the step.
+// Live bytes up to this share of a window's swing above its lowest count as lowest. An annotation
+// is always at the same place of the program, so that a boundary near it matters more than the
+// exact minimum; a repeated sequence may be anywhere in the step.
 constexpr double kLowAfterMark = 0.15;
 constexpr double kLowAfterSequence = 0.02;
-constexpr double kSameCourse = 0.9;         // of the windows
-constexpr uint64_t kMaxDistance = 1 << 20;  // events from a sequence to the boundary
+constexpr double kSamePlace = 0.8;     // of the windows
+constexpr size_t kSampledWindows = 8;  // whose places are looked for in all
+constexpr uint64_t kMaxSampledPlaces = 1 << 20;
 
 struct Recorded {
   std::span<const trace::Event> events;
@@ -56,88 +59,131 @@ void walk_windows(const Recorded& in, const std::vector<EventRange>& windows, Vi
   }
 }
 
-// What happens after the begins of windows, event by event, as long as it is the same in nearly
-// all: a repeated sequence is at one place of the program, and what follows does not depend on the
-// batch, up to what only some steps do.
-class CommonCourse {
+// The latest deeds before an event: allocations, of any size, and frees of blocks with so many
+// allocations since their own. At one place of the program they are the same in every step,
+// whatever its batch, and whatever else only some of the steps do before them.
+class LatestDeeds {
  public:
-  CommonCourse(const Recorded& in, const std::vector<EventRange>& windows) {
-    uint64_t longest = 0;
-    for (const EventRange& window : windows) longest = std::max(longest, window.end - window.first);
-    std::vector<Deed> deeds(std::min(longest, kMaxDistance));
-    // The majority vote of Boyer and Moore finds the only deed that can be of most windows.
-    each_deed(in, windows, [&](uint64_t distance, uint64_t deed) {
-      Deed& most = deeds[distance];
-      if (most.votes == 0) most.deed = deed;
-      most.votes += most.deed == deed ? 1 : -1;
-    });
-    each_deed(in, windows, [&](uint64_t distance, uint64_t deed) {
-      deeds[distance].windows += deeds[distance].deed == deed ? 1 : 0;
-    });
-    const auto end = std::ranges::find_if(deeds, [&](const Deed& d) {
-      return static_cast<double>(d.windows) < kSameCourse * static_cast<double>(windows.size());
-    });
-    events_ = static_cast<uint64_t>(end - deeds.begin());
+  explicit LatestDeeds(const Recorded& in) : in_(in) {}
+
+  [[nodiscard]] bool is_deed(uint64_t event) const {
+    const uint32_t index = in_.history.lifetime_of_event[event];
+    if (index == kNoLifetime) return false;
+    const Lifetime& l = in_.history.lifetimes[index];
+    return l.alloc_event == event ||
+           std::min(l.free_requested_event, l.free_completed_event) == event;
   }
-  [[nodiscard]] uint64_t events() const { return events_; }
+  // Reads the deeds up to before `event`.
+  void advance_to(uint64_t event) {
+    for (; next_ < event; ++next_) {
+      if (!is_deed(next_)) continue;
+      const uint32_t index = in_.history.lifetime_of_event[next_];
+      const bool is_alloc = in_.history.lifetimes[index].alloc_event == next_;
+      if (is_alloc) latest_ = index;
+      deeds_[count_++ % kDeeds] = is_alloc ? 0 : 1 + uint64_t{latest_} - index;
+    }
+  }
+  [[nodiscard]] uint64_t hash() const {
+    uint64_t hash = 0;
+    for (size_t i = 0; i < kDeeds; ++i) {
+      hash = (hash + deeds_[(count_ + i) % kDeeds]) * 0x9e3779b97f4a7c15U;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
 
  private:
-  struct Deed {
-    uint64_t deed = 0;
-    int32_t votes = 0;
-    uint32_t windows = 0;
-  };
-
-  // The lifetime of the last allocation before an event.
-  static uint64_t latest_before(const Recorded& in, uint64_t event) {
-    while (event-- > 0) {
-      const uint32_t index = in.history.lifetime_of_event[event];
-      if (in.events[event].kind == trace::EventKind::kAlloc && index != kNoLifetime) return index;
-    }
-    return 0;
-  }
-
-  // An allocation, of any size, or a free of a block with so many allocations since its own.
-  template <typename Visit>
-  static void each_deed(const Recorded& in, const std::vector<EventRange>& windows, Visit&& visit) {
-    for (const EventRange& window : windows) {
-      uint64_t latest = latest_before(in, window.first);
-      const uint64_t end = std::min(window.end, window.first + kMaxDistance);
-      for (uint64_t e = window.first; e < end; ++e) {
-        const uint32_t index = in.history.lifetime_of_event[e];
-        const bool is_alloc = in.events[e].kind == trace::EventKind::kAlloc;
-        if (is_alloc && index != kNoLifetime) latest = index;
-        const uint64_t age = is_alloc || index == kNoLifetime ? 0 : latest - index;
-        visit(e - window.first, age << 8 | static_cast<uint64_t>(in.events[e].kind));
-      }
-    }
-  }
-
-  uint64_t events_ = 0;
+  static constexpr size_t kDeeds = 4;
+  const Recorded& in_;
+  uint64_t next_ = 0;
+  uint32_t latest_ = 0;  // the lifetime of the last allocation
+  size_t count_ = 0;
+  std::array<uint64_t, kDeeds> deeds_{};
 };
 
-// How many events after their begin live bytes of windows are lowest, as far as their course is the
-// same. Nothing: they are high in most windows then.
-std::optional<uint64_t> usual_distance(const Recorded& in, const std::vector<EventRange>& windows,
-                                       const std::vector<Low>& lows) {
-  struct Point {
-    uint32_t windows = 0;
-    double above = 0;  // sum of the shares of their swing
-  };
-  std::vector<Point> points(CommonCourse(in, windows).events() + 1);
+// Calls `visit` with each deed before which live bytes are low: its window, its event, the share of
+// the window's swing above the lowest, and the hash of the deeds before it.
+template <typename Visit>
+void walk_low_places(const Recorded& in, const std::vector<EventRange>& windows,
+                     const std::vector<Low>& lows, Visit&& visit) {
+  LatestDeeds deeds(in);
   walk_windows(in, windows, [&](size_t w, uint64_t e, uint64_t live) {
-    const uint64_t distance = e - windows[w].first;
     const double above = lows[w].share_above(live);
-    if (distance >= points.size() || above > kLowAfterMark) return;
-    ++points[distance].windows;
-    points[distance].above += above;
+    if (above > kLowAfterMark || e >= windows[w].end || !deeds.is_deed(e)) return;
+    deeds.advance_to(e);
+    visit(w, e, above, deeds.hash());
   });
-  const auto lowest = std::ranges::max_element(points, [](const Point& a, const Point& b) {
-    return a.windows != b.windows ? a.windows < b.windows : a.above > b.above;
-  });
-  if (lowest->windows * 2 <= windows.size()) return std::nullopt;
-  return static_cast<uint64_t>(lowest - points.begin());
 }
+
+// The places of the program at which live bytes are low: in how many windows is each of them once?
+class LowPlaces {
+ public:
+  LowPlaces(const Recorded& in, const std::vector<EventRange>& windows,
+            const std::vector<Low>& lows)
+      : windows_(windows.size()) {
+    const size_t stride = std::max<size_t>(windows.size() / kSampledWindows, 1);
+    std::vector<EventRange> sampled;
+    std::vector<Low> sampled_lows;
+    uint64_t events = 0;
+    for (size_t w = stride / 2; w < windows.size(); w += stride) {
+      sampled.push_back(windows[w]);
+      sampled_lows.push_back(lows[w]);
+      events += windows[w].end - windows[w].first;
+    }
+    uint64_t mask = 0;
+    while (events / (mask + 1) > kMaxSampledPlaces) mask = mask * 2 + 1;
+    walk_low_places(in, sampled, sampled_lows, [&](size_t, uint64_t, double, uint64_t hash) {
+      if ((hash & mask) == 0) places_.try_emplace(hash);
+    });
+    walk_low_places(in, windows, lows, [&](size_t w, uint64_t e, double above, uint64_t hash) {
+      const auto place = places_.find(hash);
+      if (place != places_.end())
+        place->second.add(w, above, static_cast<double>(e - windows[w].first));
+    });
+  }
+
+  // The lowest of those that nearly all windows have; the first after the mark of several.
+  [[nodiscard]] std::optional<uint64_t> usual() const {
+    std::optional<uint64_t> lowest;
+    std::pair<double, double> least;
+    for (const auto& [hash, place] : places_) {
+      if (static_cast<double>(place.windows) < kSamePlace * static_cast<double>(windows_)) continue;
+      const std::pair mine(place.above / place.windows, place.distance / place.windows);
+      if (lowest && mine > least) continue;
+      lowest = hash;
+      least = mine;
+    }
+    return lowest;
+  }
+
+ private:
+  struct Place {
+    uint32_t windows = 0;  // that have it once
+    double above = 0;      // sum over these windows: the share of their swing
+    double distance = 0;   // likewise: the events from their begin
+    size_t last_window = 0;
+    uint32_t last_times = 0;  // in the last window that has it
+    double last_above = 0;
+    double last_distance = 0;
+
+    void add(size_t window, double share, double events) {
+      last_times = last_window == window ? last_times + 1 : 1;
+      last_window = window;
+      if (last_times == 1) {
+        ++windows;
+        above += last_above = share;
+        distance += last_distance = events;
+      } else if (last_times == 2) {
+        --windows;
+        above -= last_above;
+        distance -= last_distance;
+      }
+    }
+  };
+
+  size_t windows_;
+  std::unordered_map<uint64_t, Place> places_;
+};
 
 std::vector<Low> levels_in(const Recorded& in, const std::vector<EventRange>& windows) {
   std::vector<Low> lows(windows.size());
@@ -148,16 +194,19 @@ std::vector<Low> levels_in(const Recorded& in, const std::vector<EventRange>& wi
   return lows;
 }
 
-// Of each window the point at the usual distance, if it is low; else the first of those at which
-// live bytes were lowest, or this share of their swing above that: batches of different size must
-// not move the boundary from step to step.
+// Of each window the usual place; if it is not there, the first of those points at which live bytes
+// were lowest, or this share of their swing above that: batches of different size must not move the
+// boundary from step to step.
 void set_boundaries(const Recorded& in, const std::vector<EventRange>& windows, double same_level,
                     std::optional<uint64_t> usual, std::vector<Low>* lows) {
+  if (usual) {
+    walk_low_places(in, windows, *lows, [&](size_t w, uint64_t e, double, uint64_t hash) {
+      if (hash == *usual && (*lows)[w].boundary == 0) (*lows)[w].boundary = e;
+    });
+  }
   walk_windows(in, windows, [&](size_t w, uint64_t e, uint64_t live) {
     Low& low = (*lows)[w];
-    const double above = low.share_above(live);
-    const bool is_usual = usual && e - windows[w].first == *usual && above <= kLowAfterMark;
-    if (is_usual || (low.boundary == 0 && above <= same_level)) low.boundary = e;
+    if (low.boundary == 0 && low.share_above(live) <= same_level) low.boundary = e;
   });
   for (size_t i = 0; i < lows->size(); ++i) {
     if ((*lows)[i].boundary == 0) (*lows)[i].boundary = windows[i].end;  // an empty window
@@ -202,15 +251,16 @@ bool is_unfinished(const std::vector<Low>& lows, uint64_t events_left, uint64_t 
 }  // namespace
 
 std::vector<EventRange> ranges_around(std::span<const trace::Event> events, const History& history,
-                                      const std::vector<EventRange>& marks, bool are_sequences) {
+                                      const std::vector<EventRange>& marks, MarkKind kind) {
   const Recorded in{events, history};
   std::vector<EventRange> windows;
   for (size_t i = 0; i + 1 < marks.size(); ++i) {
     windows.push_back({marks[i].end, std::max(marks[i + 1].first, marks[i].end)});
   }
-  const double same_level = are_sequences ? kLowAfterSequence : kLowAfterMark;
+  const double same_level = kind == MarkKind::kAnnotation ? kLowAfterMark : kLowAfterSequence;
   std::vector<Low> lows = levels_in(in, windows);
-  const auto usual = are_sequences ? usual_distance(in, windows, lows) : std::nullopt;
+  const std::optional<uint64_t> usual =
+      kind == MarkKind::kSequence ? LowPlaces(in, windows, lows).usual() : std::nullopt;
   set_boundaries(in, windows, same_level, usual, &lows);
   const uint64_t rest = typical_rest(marks, lows);
   const uint64_t left = in.events.size() - marks.back().end;
@@ -225,7 +275,7 @@ std::vector<EventRange> ranges_around(std::span<const trace::Event> events, cons
     ranges.push_back({begin, low.boundary});
     begin = low.boundary;
   }
-  if (are_sequences && is_unfinished(lows, left, rest)) ranges.pop_back();
+  if (kind != MarkKind::kAnnotation && is_unfinished(lows, left, rest)) ranges.pop_back();
   leave_out_setup(&ranges);
   return ranges;
 }

@@ -13,14 +13,20 @@
 
 namespace vram::explain {
 
+enum class MarkKind {
+  kAnnotation,  // at the end of each step
+  kSequence,    // a single event of each step: of a sequence that repeats, anywhere in the step
+  // Likewise, but of each pass. Passes do not all end at the same place of the program, since the
+  // gradients are freed after some of them.
+  kPass,
+};
+
 // Steps around marks: from one low-water mark of live bytes to the next. The marks ascend and do
 // not overlap. After the last mark the search goes no further than after the others: when training
-// is over the program frees everything, which is no part of a step. `are_sequences`: the marks are
-// single events of a repeated sequence, which may be anywhere in the step; annotations are at its
-// end. Linear in the events.
+// is over the program frees everything, which is no part of a step. Linear in the events.
 [[nodiscard]] std::vector<EventRange> ranges_around(std::span<const trace::Event> events,
                                                     const History& history,
                                                     const std::vector<EventRange>& marks,
-                                                    bool are_sequences);
+                                                    MarkKind kind);
 
 }  // namespace vram::explain

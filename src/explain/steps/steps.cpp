@@ -89,7 +89,8 @@ Steps steps_from_marks(const Input& in, const Scopes& scopes, const StepMarks& m
   steps.evidence = marks.evidence;
   if (!marks.is_step) steps.evidence += tr("; most free in reverse order what they allocated");
   if (marks.kind == StepMarks::Kind::kPeriods) {
-    steps.steps = measure(in, ranges_around(in.events, in.history, scoped, false), origin_ns);
+    steps.steps =
+        measure(in, ranges_around(in.events, in.history, scoped, MarkKind::kAnnotation), origin_ns);
     return steps;
   }
   steps.steps = measure(in, scoped, origin_ns);
@@ -153,18 +154,17 @@ size_t passes_per_step(const std::vector<Step>& passes) {
   return drops.front() < 3 * r && (drops.front() + 1) % r == 0 ? r : 1;
 }
 
-std::vector<Range> joined(const std::vector<Step>& passes, size_t r) {
-  std::vector<Range> ranges;
-  for (size_t i = 0; i + r <= passes.size(); i += r) {
-    const Step& last = passes[i + r - 1];
-    ranges.push_back({passes[i].first_event, last.first_event + last.event_count});
-  }
-  return ranges;
+// The last of every `r` marks, of the first `passes`.
+std::vector<Range> every(size_t r, const std::vector<Range>& marks, size_t passes) {
+  std::vector<Range> last;
+  for (size_t i = r - 1; i < passes; i += r) last.push_back(marks[i]);
+  return last;
 }
 
 // What a repetition's ranges are, and what they show.
 struct Repeated {
   const Repetition* repetition = nullptr;
+  std::vector<Range> marks;
   std::vector<Range> ranges;
   StepEvidence evidence;
 };
@@ -178,6 +178,13 @@ bool holds_a_loop(const Repetition& outer, const std::vector<Repetition>& all) {
   });
 }
 
+Repeated around(const Input& in, const Repetition& repetition, std::vector<Range> marks) {
+  Repeated found{&repetition, std::move(marks), {}, {}};
+  found.ranges = ranges_around(in.events, in.history, found.marks, MarkKind::kSequence);
+  found.evidence = find_evidence(in.history, found.ranges);
+  return found;
+}
+
 // Steps that differ by an evaluation, or by the size of their batch, repeat in part only: ranges
 // then contain several steps, or some one and some two. Each pass that trains is a step of its own,
 // or a micro-batch of one.
@@ -185,9 +192,7 @@ Repeated split_at_passes(const Input& in, const Repeated& uneven) {
   std::vector<Range> marks;
   marks.reserve(uneven.evidence.turns.size());
   for (const uint64_t turn : uneven.evidence.turns) marks.push_back({turn, turn + 1});
-  Repeated split{uneven.repetition, ranges_around(in.events, in.history, marks, true), {}};
-  split.evidence = find_evidence(in.history, split.ranges);
-  return split;
+  return around(in, *uneven.repetition, std::move(marks));
 }
 
 bool are_steps(const StepEvidence& evidence) {
@@ -207,8 +212,7 @@ std::optional<Repeated> find_repeated(const Input& in, const Allocations& all,
     marks.reserve(repetition.anchors.size());
     for (const uint32_t anchor : repetition.anchors)
       marks.push_back({all.event_of[anchor], all.event_of[anchor] + 1});
-    Repeated repeated{&repetition, ranges_around(in.events, in.history, marks, true), {}};
-    repeated.evidence = find_evidence(in.history, repeated.ranges);
+    Repeated repeated = around(in, repetition, std::move(marks));
     if (are_steps(repeated.evidence)) return repeated;
     if (repeated.evidence.trains && repeated.evidence.turns.size() > 1) {
       Repeated split = split_at_passes(in, repeated);
@@ -247,9 +251,16 @@ Steps steps_from_repetition(const Input& in, int64_t origin_ns) {
       repetition.coverage * 100,
       repeated->evidence.trains ? tr("most free in reverse order what they allocated")
                                 : tr("most hand nothing to the next"));
-  const size_t r = repeated->evidence.trains ? passes_per_step(steps.steps) : 1;
+  if (!repeated->evidence.trains) return steps;
+  size_t r = passes_per_step(steps.steps);
+  if (r == 1) {
+    r = passes_per_step(measure(
+        in, ranges_around(in.events, in.history, repeated->marks, MarkKind::kPass), origin_ns));
+  }
   if (r > 1) {
-    steps.steps = measure(in, joined(steps.steps, r), origin_ns);
+    const std::vector<Range> marks = every(r, repeated->marks, repeated->ranges.size());
+    steps.steps =
+        measure(in, ranges_around(in.events, in.history, marks, MarkKind::kSequence), origin_ns);
     steps.evidence += trf("; gradients are freed every {} of them, which make one step", r);
   }
   return steps;
