@@ -1,7 +1,8 @@
 // The corpus: random jobs of the zoo, with a planted leak and without, with stacks and without.
-// The constants of growth and steps were chosen on the 2,000 jobs from kDefaultFirstSeed on.
-// docs/report.md states the figures of jobs that no constant was chosen on: those of
-// VRAM_CORPUS_SEED=60001, 70001 and 80001, whose counts --gtest_output=xml writes.
+// The constants of growth and steps were chosen on the 2,000 jobs from kDefaultFirstSeed on, those
+// of the places at which steps end on the odd seeds from 100,001 to 105,999. docs/report.md states
+// the figures of jobs that no constant was chosen on: VRAM_CORPUS_JOBS=2000 of
+// VRAM_CORPUS_SEED=310001, 320001 and 330001, whose counts --gtest_output=xml writes.
 
 #include "explain/growth/growth.hpp"
 #include "explain/steps/steps.hpp"
@@ -24,12 +25,12 @@ using testing::Job;
 using testing::Made;
 
 constexpr uint32_t kDefaultFirstSeed = 10'001;
-constexpr uint32_t kJobs = 500;
+constexpr uint32_t kDefaultJobs = 500;
 constexpr uint32_t kLeakingSteps = 10;
 
-uint32_t first_seed() {
-  const char* const seed = std::getenv("VRAM_CORPUS_SEED");  // NOLINT(concurrency-mt-unsafe)
-  return seed == nullptr ? kDefaultFirstSeed : static_cast<uint32_t>(std::stoul(seed));
+uint32_t setting(const char* name, uint32_t without) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+  return value == nullptr ? without : static_cast<uint32_t>(std::stoul(value));
 }
 
 // A warm-up of 4 to 15 steps, kLeakingSteps more, and some of the habits of real jobs.
@@ -101,8 +102,9 @@ std::string described(const Job& job, const std::vector<Growth>& leaks) {
 // at the edges of the recording may be missing, which does not change the rate.
 Counts count(bool leaks, bool has_stacks, bool annotated, std::string* misses) {
   Counts counts;
-  const uint32_t first = first_seed();
-  for (uint32_t seed = first; seed < first + kJobs; ++seed) {
+  const uint32_t first = setting("VRAM_CORPUS_SEED", kDefaultFirstSeed);
+  const uint32_t jobs = setting("VRAM_CORPUS_JOBS", kDefaultJobs);
+  for (uint32_t seed = first; seed < first + jobs; ++seed) {
     Job job = random_job(seed);
     job.has_stacks = has_stacks;
     job.annotated = annotated;
@@ -137,13 +139,13 @@ TEST_P(Corpus, LeaksAreFoundWithinTenSteps) {
   EXPECT_LE(counts.false_alarms, counts.jobs / 100) << misses;
 }
 
-// Most others have micro-batches of changing shapes, or evaluations after every third step. On the
-// seeds that docs/report.md states it is 98.0 to 98.6 % without stacks and 98.6 to 99.8 % with
-// them; the limits are three standard deviations of a sample of 500 below.
+// Most others have evaluations after every third step, whose steps are not all found, or a cache
+// that fills in the same steps.
 TEST_P(Corpus, LeaksAreFoundInNearlyAllJobsWithoutMarks) {
   std::string misses;
   const Counts counts = count(true, GetParam(), false, &misses);
-  EXPECT_GE(counts.found, counts.jobs * (GetParam() ? 975 : 965) / 1000) << misses;
+  EXPECT_GE(counts.found, counts.jobs * 99 / 100) << misses;
+  EXPECT_LE(counts.false_alarms, counts.jobs / 100) << misses;
 }
 
 TEST_P(Corpus, JobsWithoutALeakRaiseNoAlarm) {

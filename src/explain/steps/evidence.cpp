@@ -40,19 +40,25 @@ struct Pass {
   uint64_t height = 0;
   uint64_t turn = 0;  // the event at which it was highest
   NestedLives lives;
+  NestedLives between_births;  // only the first that died after each birth
 };
 
 class Passes {
  public:
   void set_live(uint64_t bytes, uint64_t event) {
+    if (bytes > live_) is_after_birth_ = true;
+    live_ = bytes;
     if (bytes > pass_.height) {
       pass_.height = bytes;
       pass_.turn = event;
     }
     if (static_cast<double>(bytes) > kGone * static_cast<double>(pass_.height)) return;
-    all_.push_back(std::exchange(pass_, {bytes, event, {}}));
+    all_.push_back(std::exchange(pass_, {bytes, event, {}, {}}));
   }
-  void died(uint32_t birth) { pass_.lives.died(birth); }
+  void died(uint32_t birth) {
+    pass_.lives.died(birth);
+    if (std::exchange(is_after_birth_, false)) pass_.between_births.died(birth);
+  }
   [[nodiscard]] std::vector<Pass> all() && {
     all_.push_back(std::move(pass_));
     return std::move(all_);
@@ -61,6 +67,8 @@ class Passes {
  private:
   std::vector<Pass> all_;
   Pass pass_;  // that has not gone yet
+  uint64_t live_ = 0;
+  bool is_after_birth_ = false;
 };
 
 // What happened to blocks in one range. Peak and births are those of its own blocks.
@@ -82,12 +90,16 @@ double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// A pass is high; one that trains is deep, whatever its batch.
+// A pass is high; one that trains is deep, whatever its batch. A backward pass allocates gradients
+// while it frees; an optimizer's temporaries may nest as deeply, but all of them are there before
+// the first is freed.
 void count_passes(const std::vector<Pass>& all, RangeFacts* facts) {
   const uint64_t highest = std::ranges::max(all, {}, &Pass::height).height;
   const size_t deep = std::max(kMinNestedAlone, (facts->depth + 1) / 2);
+  size_t most = 0;
+  for (const Pass& pass : all) most = std::max(most, pass.between_births.depth());
   for (const Pass& pass : all) {
-    const bool trains = pass.lives.depth() >= deep;
+    const bool trains = pass.lives.depth() >= deep && pass.between_births.depth() * 2 >= most;
     if (trains) facts->turns.push_back(pass.turn);
     if (trains || share(pass.height, highest) >= kPassShare) ++facts->passes;
   }
@@ -153,9 +165,11 @@ struct Usual {
   size_t ranges = 0;
 };
 
+size_t passes_of(const RangeFacts& f, bool trains) { return trains ? f.turns.size() : f.passes; }
+
 Usual usual_passes(std::span<const RangeFacts> facts, bool trains) {
   std::map<size_t, size_t> ranges_with;
-  for (const RangeFacts& f : facts) ++ranges_with[trains ? f.turns.size() : f.passes];
+  for (const RangeFacts& f : facts) ++ranges_with[passes_of(f, trains)];
   const auto most =
       std::ranges::max_element(ranges_with, {}, [](const auto& entry) { return entry.second; });
   return {most->first, most->second};
@@ -192,8 +206,12 @@ StepEvidence find_evidence(const History& history, std::span<const EventRange> r
   const Usual usual = usual_passes(judged, evidence.trains);
   evidence.is_even = most(usual.ranges);
   evidence.has_evaluations = evidence.trains && usual.passes > 1 && most(others);
-  for (const RangeFacts& f : facts)
-    evidence.turns.insert(evidence.turns.end(), f.turns.begin(), f.turns.end());
+  evidence.usual_passes = usual.passes;
+  evidence.odd_ranges =
+      static_cast<size_t>(std::ranges::count_if(judged.subspan(1), [&](const RangeFacts& f) {
+        return passes_of(f, evidence.trains) != usual.passes;
+      }));
+  for (const RangeFacts& f : facts) evidence.turns.push_back(f.turns);
   return evidence;
 }
 

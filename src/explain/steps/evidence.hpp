@@ -35,8 +35,13 @@ struct StepEvidence {
   // Each range contains several passes that train, and passes that do not: several steps with an
   // evaluation.
   bool has_evaluations = false;
-  // Where live bytes were highest in each pass that trains: its backward begins. Event numbers.
-  std::vector<uint64_t> turns;
+  size_t usual_passes = 0;  // that most ranges contain
+  // That contain another number of them. The first does not count, since what it shares with the
+  // program's set-up may have been left out, and neither does the last.
+  size_t odd_ranges = 0;
+  // Where live bytes were highest in each pass that trains: its backward begins. Event numbers, by
+  // range.
+  std::vector<std::vector<uint64_t>> turns;
 };
 
 // A two-layer LSTM nests 11 to 15 blocks in a step of training, larger models 20 to 350; a layer of

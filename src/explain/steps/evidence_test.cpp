@@ -3,6 +3,7 @@
 #include "explain/steps/steps.hpp"
 #include "explain/testing/trace_builder.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +16,10 @@
 namespace vram::explain {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
 using testing::Made;
+using ::testing::SizeIs;
 using testing::TraceBuilder;
 using Blocks = std::vector<TraceBuilder::Block>;
 
@@ -267,7 +271,9 @@ TEST(FindEvidence, OfEvenRangesIsThatMostHaveAsManyPasses) {
     const int more = ++i % 6 == 0 ? 3 : 0;
     for (int k = 0; k <= more; ++k) train(b, kMinNested, true);
   };
-  EXPECT_TRUE(evidence_of(24, with_evaluation).is_even);
+  const StepEvidence four = evidence_of(24, with_evaluation);
+  EXPECT_TRUE(four.is_even);
+  EXPECT_EQ(four.odd_ranges, 3U) << "of the first 23";
   // Evaluations free in another order.
   const auto every_third = [i = 0](TraceBuilder& b) mutable {
     train(b, kMinNested, true);
@@ -276,7 +282,9 @@ TEST(FindEvidence, OfEvenRangesIsThatMostHaveAsManyPasses) {
   const StepEvidence single = evidence_of(12, every_third);
   EXPECT_TRUE(single.is_even);
   EXPECT_FALSE(single.has_evaluations);
-  EXPECT_EQ(single.turns.size(), 12U);
+  EXPECT_EQ(single.usual_passes, 1U);
+  EXPECT_EQ(single.odd_ranges, 0U);
+  EXPECT_THAT(single.turns, AllOf(SizeIs(12), Each(SizeIs(1))));
   const auto thirds = [](TraceBuilder& b) {
     for (int k = 0; k < 3; ++k) train(b, kMinNested, true);
     train(b, kMinNested, false);
@@ -284,7 +292,8 @@ TEST(FindEvidence, OfEvenRangesIsThatMostHaveAsManyPasses) {
   const StepEvidence triple = evidence_of(4, thirds);
   EXPECT_TRUE(triple.is_even);
   EXPECT_TRUE(triple.has_evaluations);
-  EXPECT_EQ(triple.turns.size(), 12U);
+  EXPECT_EQ(triple.usual_passes, 3U);
+  EXPECT_THAT(triple.turns, AllOf(SizeIs(4), Each(SizeIs(3))));
   // Small ones outside the pass, and what is kept.
   EXPECT_TRUE(evidence_of(8, [i = 0](TraceBuilder& b) mutable {
                 for (int k = 0; k < i % 3; ++k) b.temporary(kMb);
@@ -292,6 +301,28 @@ TEST(FindEvidence, OfEvenRangesIsThatMostHaveAsManyPasses) {
                 b.alloc(kMb / 8);
                 ++i;
               }).is_even);
+}
+
+// An optimizer that works on all parameters at once.
+TEST(FindEvidence, CountsNoPassThatAllocatesNothingWhileItFrees) {
+  const auto pass = [](TraceBuilder& b, bool has_gradients) {
+    Blocks gradients;
+    Blocks blocks;
+    for (size_t i = 0; i < kMinNested; ++i) blocks.push_back(b.alloc(kMb));
+    while (!blocks.empty()) {
+      if (has_gradients) gradients.push_back(b.alloc(kMb / 100));
+      b.free(blocks.back());
+      blocks.pop_back();
+    }
+    b.free_all(&gradients);
+  };
+  const StepEvidence evidence = evidence_of(12, [&, i = 0](TraceBuilder& b) mutable {
+    pass(b, true);
+    if (++i % 2 == 0) pass(b, false);
+  });
+  EXPECT_TRUE(evidence.trains);
+  EXPECT_TRUE(evidence.is_even);
+  EXPECT_THAT(evidence.turns, AllOf(SizeIs(12), Each(SizeIs(1))));
 }
 
 TEST(FindEvidence, OfStandingAloneIsThatNothingIsHandedOn) {

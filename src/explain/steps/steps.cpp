@@ -24,6 +24,7 @@ namespace {
 constexpr uint64_t kLongLivedShare = 3;  // of the recording: such a block belongs to no step
 constexpr size_t kJudged = 8;            // repetitions, best first, that are asked for evidence
 constexpr uint32_t kInnerRepeats = 4;
+constexpr size_t kMaxSplits = 4;
 constexpr double kGradientSwing =
     0.05;  // share of a step's swing by which live bytes drop when gradients are freed
 constexpr double kMovedShare = 0.01;  // of the peak: less is no movement
@@ -185,18 +186,48 @@ Repeated around(const Input& in, const Repetition& repetition, std::vector<Range
   return found;
 }
 
-// Steps that differ by an evaluation, or by the size of their batch, repeat in part only: ranges
-// then contain several steps, or some one and some two. Each pass that trains is a step of its own,
-// or a micro-batch of one.
-Repeated split_at_passes(const Input& in, const Repeated& uneven) {
+// The ends of steps of so many passes that train. A range may contain several steps; ranges that
+// follow one another and contain fewer passes than a step are parts of one.
+std::vector<Range> marks_at_passes(const StepEvidence& evidence, size_t passes) {
   std::vector<Range> marks;
-  marks.reserve(uneven.evidence.turns.size());
-  for (const uint64_t turn : uneven.evidence.turns) marks.push_back({turn, turn + 1});
-  return around(in, *uneven.repetition, std::move(marks));
+  std::vector<uint64_t> part;
+  const auto mark = [&](uint64_t turn) { marks.push_back({turn, turn + 1}); };
+  for (const std::vector<uint64_t>& turns : evidence.turns) {
+    const bool is_part = turns.size() < passes;
+    if (is_part) part.insert(part.end(), turns.begin(), turns.end());
+    if (is_part && part.size() < passes) continue;
+    if (!part.empty()) mark(part.back());
+    part.clear();
+    const size_t steps = is_part ? 0 : (turns.size() + passes / 2) / passes;
+    for (size_t i = 1; i <= steps; ++i) mark(turns[std::min(i * passes, turns.size()) - 1]);
+  }
+  if (!part.empty()) mark(part.back());
+  return marks;
 }
 
 bool are_steps(const StepEvidence& evidence) {
   return evidence.trains && evidence.is_even && !evidence.has_evaluations;
+}
+
+// Steps that differ by an evaluation, or by the size of their batch, repeat in part only, and a
+// sequence may come twice in a step: ranges then contain several steps, or some of them one and
+// others two or a part. Each pass that trains is a step of its own, or a micro-batch of one; if
+// nearly all ranges contain the same number of them, so many are a step. In shorter ranges passes
+// are told apart more clearly, so that this is repeated. Nothing: they are no steps.
+std::optional<Repeated> evened(const Input& in, Repeated repeated) {
+  for (size_t tries = 0; repeated.evidence.trains && tries < kMaxSplits; ++tries) {
+    const StepEvidence& evidence = repeated.evidence;
+    const bool found = are_steps(evidence);
+    if (found && evidence.odd_ranges == 0) break;
+    std::vector<Range> marks = marks_at_passes(evidence, found ? evidence.usual_passes : 1);
+    if (marks.size() < 2) break;
+    Repeated split = around(in, *repeated.repetition, std::move(marks));
+    const bool is_better = !found || (split.evidence.usual_passes == evidence.usual_passes &&
+                                      split.evidence.odd_ranges < evidence.odd_ranges);
+    if (!are_steps(split.evidence) || !is_better) break;
+    repeated = std::move(split);
+  }
+  return are_steps(repeated.evidence) ? std::optional(std::move(repeated)) : std::nullopt;
 }
 
 // The best repetition that trains and has evenly many passes, as it is or split at its passes; else
@@ -213,11 +244,7 @@ std::optional<Repeated> find_repeated(const Input& in, const Allocations& all,
     for (const uint32_t anchor : repetition.anchors)
       marks.push_back({all.event_of[anchor], all.event_of[anchor] + 1});
     Repeated repeated = around(in, repetition, std::move(marks));
-    if (are_steps(repeated.evidence)) return repeated;
-    if (repeated.evidence.trains && repeated.evidence.turns.size() > 1) {
-      Repeated split = split_at_passes(in, repeated);
-      if (are_steps(split.evidence)) return split;
-    }
+    if (std::optional<Repeated> steps = evened(in, repeated)) return steps;
     if (!alone && repeated.evidence.is_even && repeated.evidence.stands_alone &&
         holds_a_loop(repetition, found))
       alone = std::move(repeated);

@@ -224,6 +224,21 @@ TEST(Steps, ByRepetitionEndAtOnePlaceOfTheProgram) {
   EXPECT_LE(moved * 100, all);
 }
 
+// The sequence that repeats comes twice in one of their steps.
+TEST(Steps, OfWhichSomeContainTheSequenceTwiceAreOneEach) {
+  for (const uint32_t seed : {2, 34, 49, 52}) {
+    const Job job = {.seed = seed,
+                     .steps = 24,
+                     .layers = 6 + seed % 4,
+                     .variable_length = true,
+                     .accumulation = 1 + seed % 3,
+                     .noise = 4,
+                     .prefetched = 3};
+    const Steps steps = steps_of(record(job));
+    EXPECT_EQ(steps.steps.size(), job.steps) << "seed " << seed << ": " << steps.evidence;
+  }
+}
+
 TEST(Steps, ARingThatBeginsMidStepCountsTheWholeSteps) {
   const Steps steps = steps_of(record({.steps = 9, .begins_mid_step = true}));
   EXPECT_GE(steps.steps.size(), 9U);
