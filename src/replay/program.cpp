@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 namespace vram::replay {
@@ -71,6 +72,28 @@ class Writer {
     if (here != AddressMap::kNone) end_lost_block(i, here);
     here = program_.block_count++;
     put(i, OpKind::kAlloc, here, events_[i].size_bytes);
+    if (i > 0 && events_[i - 1].kind == EventKind::kOom && is_choice(i)) end_choice(i);
+  }
+  bool is_choice(uint32_t i) const {
+    return tables_.strings[tables_.contexts[events_[i].context].category] == trace::kChoice;
+  }
+  // The requests of a choice are events in a row.
+  void end_choice(uint32_t i) {
+    size_t op = program_.ops.size() - 1;
+    while (program_.ops[op].event != i || program_.ops[op].kind != OpKind::kAlloc) --op;
+    const auto is_of_it = [&](uint32_t back) {
+      return back <= op && program_.ops[op - back].event == i - back &&
+             program_.ops[op - back].kind == OpKind::kRefused &&
+             events_[i - back].context == events_[i].context;
+    };
+    uint32_t refused = 0;
+    while (is_of_it(refused + 1)) ++refused;
+    if (refused == 0) return;
+    const auto number = static_cast<uint32_t>(choices_.size());
+    program_.choices.push_back(
+        {.first_op = static_cast<uint32_t>(op) - refused,
+         .refused_ops = refused,
+         .number = choices_.try_emplace(events_[i].context, number).first->second});
   }
   // The recording lacks the free of a block that was where this allocation is.
   void end_lost_block(uint32_t i, uint32_t block) {
@@ -167,6 +190,7 @@ class Writer {
   std::vector<Op> held_;  // completions, until it is known which call they belong to
   bool keep_held_ = false;
   uint32_t inside_call_until_ = 0;
+  std::unordered_map<trace::ContextId, uint32_t> choices_;  // their numbers
 };
 
 }  // namespace

@@ -100,8 +100,17 @@ struct GivenBack {
   uint64_t device_bytes = 0;
 };
 
+// The program requests memory by kRefused ops in turn until it gets some, and by the kAlloc op
+// behind them if it does not. Its next choice of the same number begins with the op that it got.
+struct Choice {
+  uint32_t first_op = 0;
+  uint32_t refused_ops = 0;
+  uint32_t number = 0;  // from 0
+};
+
 struct Program {
   PodVector<Op> ops;
+  std::vector<Choice> choices;  // by op
   uint32_t block_count = 0;
   uint32_t stream_count = 1;
   // by StreamId; allocators that order streams order them by handle

@@ -151,6 +151,28 @@ TEST(Program, MappedPiecesAreUndoneAcrossEachOther) {
   EXPECT_EQ(program.initial_segments[0].size_bytes, 20 * kMiB);
 }
 
+TEST(Program, FindsTheRequestsOfAChoice) {
+  TraceMaker t;
+  t.add(EventKind::kOom, 0, 900);  // of no choice
+  t.choice("7");
+  t.add(EventKind::kOom, 0, 500);
+  t.add(EventKind::kOom, 0, 300);
+  t.add(EventKind::kAlloc, 512, 100);
+  t.choice("9");
+  t.add(EventKind::kOom, 0, 700);
+  t.choice("7");
+  t.add(EventKind::kOom, 0, 500);
+  t.add(EventKind::kAlloc, 1024, 100);
+  t.add(EventKind::kAlloc, 2048, 100);
+  const Program program = t.make();
+  ASSERT_EQ(program.choices.size(), 2u);
+  EXPECT_EQ(program.choices[0].first_op, 1u);
+  EXPECT_EQ(program.choices[0].refused_ops, 2u);
+  EXPECT_EQ(program.choices[1].first_op, 5u) << "without the other choice's request";
+  EXPECT_EQ(program.choices[1].refused_ops, 1u);
+  EXPECT_EQ(program.choices[1].number, program.choices[0].number);
+}
+
 TEST(Program, AnEmptyTraceIsAnEmptyProgram) {
   const Program program = TraceMaker().make();
   EXPECT_TRUE(program.ops.empty());

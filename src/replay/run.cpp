@@ -84,8 +84,9 @@ class Run {
     size_t done = allocator_->holds_initial_blocks() ? program_.initial_ops : 0;
     if (done > 0) curve_.take(0, 0, usage);
     for (; done < program_.ops.size(); ++done) {
+      const bool goes_on = begins_choice(done) ? choose(done) : step(done);
+      if (!goes_on) break;
       const Op& op = program_.ops[done];
-      if (!step(op, done < caught_until_)) break;
       if (op.kind == OpKind::kAlloc && gives_up()) break;
       if (op.kind == OpKind::kAlloc) take_peaks(usage);
       curve_.take(done, op.time_ns, usage);
@@ -118,8 +119,46 @@ class Run {
     return result_.gave_up;
   }
 
+  bool begins_choice(size_t op) const {
+    return next_choice_ < program_.choices.size() && program_.choices[next_choice_].first_op == op;
+  }
+
+  // As step(), for the ops of a choice, of which `done` is the first, and the last afterwards.
+  bool choose(size_t& done) {
+    const Choice& choice = program_.choices[next_choice_++];
+    if (got_.size() <= choice.number) got_.resize(choice.number + 1);
+    uint64_t& got = got_[choice.number];
+    const Op* const ops = &program_.ops[done];
+    done += choice.refused_ops;
+    const auto refusal = [&](uint32_t i) {
+      Op op = ops[i];
+      op.block = ops[choice.refused_ops].block;
+      const auto oom = alloc(op);
+      if (!oom) got = op.size_bytes;
+      return oom;
+    };
+    for (uint32_t i = 1; i <= choice.refused_ops; ++i) {
+      if (ops[i].size_bytes != got) continue;
+      const auto oom = refusal(i);
+      if (!oom) return true;
+      note_caught(*oom);
+      break;
+    }
+    for (uint32_t i = 0; i < choice.refused_ops; ++i) {
+      const auto oom = refusal(i);
+      if (!oom) return true;
+      note_caught(*oom);
+    }
+    const auto oom = refusal(choice.refused_ops);
+    return oom ? run_out(*oom) : true;
+  }
+  void note_caught(const ReplayOom& oom) {
+    if (++result_.caught_ooms == 1) result_.caught_oom = oom;
+  }
+
   // False where the program cannot go on.
-  bool step(const Op& op, bool is_caught) {
+  bool step(size_t done) {
+    const Op& op = program_.ops[done];
     switch (op.kind) {
       case OpKind::kFree:
         allocator_->free(op.block, op.time_ns);
@@ -145,10 +184,10 @@ class Run {
     // The recorded program continued without this block, and so does this one, whether it gets it
     // or not.
     if (const auto oom = alloc(op)) {
-      if (!is_caught) {
+      if (done >= caught_until_) {
         run_out(*oom);
-      } else if (++result_.caught_ooms == 1) {
-        result_.caught_oom = oom;
+      } else {
+        note_caught(*oom);
       }
     } else {
       take_peaks(allocator_->usage());
@@ -224,6 +263,8 @@ class Run {
   uint64_t max_driver_calls_;
   size_t caught_until_;  // ops: the recorded program continued without what is refused before
   CurveTaker curve_;
+  size_t next_choice_ = 0;
+  std::vector<uint64_t> got_;  // by number of a choice: the bytes that it got last
   Usage peak_;
   ReplayResult result_;
 };

@@ -134,5 +134,31 @@ TEST(Run, GivesUpBeyondTheMaximumOfDriverCalls) {
   EXPECT_TRUE(whole.completed);
 }
 
+// As a convolution, of which PyTorch keeps the plan whose workspace it got.
+TEST(Run, AChoiceBeginsWithWhatItGotLast) {
+  const auto program = [](uint64_t least) {
+    ProgramBuilder builder;
+    for (const uint64_t mib : {100, 300, 100, 450, 100}) {
+      const uint32_t held = builder.alloc(mib * kMiB);
+      builder.free(builder.choose(0, {256 * kMiB, 64 * kMiB}, least));
+      builder.free(held);
+    }
+    return builder.build();
+  };
+  const AllocatorSpec spec = parse_spec("torch").value();
+  const ReplayOptions limit{.capacity_bytes = 500 * kMiB};
+  const auto caught = replay(program(40 * kMiB), spec, limit).value();
+  EXPECT_TRUE(caught.completed);
+  EXPECT_EQ(caught.caught_ooms, 4u) << "256 MiB; then 64, 256 and 64 MiB";
+  EXPECT_EQ(caught.peak_requested_bytes, 490 * kMiB) << "450 MiB and what was left";
+  const auto ended = replay(program(60 * kMiB), spec, limit).value();
+  EXPECT_FALSE(ended.completed);
+  ASSERT_TRUE(ended.oom);
+  EXPECT_EQ(ended.oom->requested_bytes, 60 * kMiB);
+  const auto free = replay(program(40 * kMiB), spec, {}).value();
+  EXPECT_EQ(free.caught_ooms, 0u);
+  EXPECT_EQ(free.peak_requested_bytes, 706 * kMiB) << "the first plan";
+}
+
 }  // namespace
 }  // namespace vram::replay

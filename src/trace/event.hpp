@@ -86,11 +86,16 @@ inline constexpr std::string_view kAllocatorSetting = "allocator";
 // file of it, began. They may be anywhere, and may be larger than their rounded size.
 inline constexpr std::string_view kFoundBlock = "found";
 
+// The category in the context of out-of-memory events, and of the alloc event behind them: the
+// program requests these sizes in turn until it gets one. The next time that it makes the choice
+// which user_metadata names, it begins with the size that it got.
+inline constexpr std::string_view kChoice = "choice";
+
 // What the program stated about an event, besides its stack.
 struct Context {
   StringId compile_id = 0;     // "0/1"; "N/A" is stored as 0
-  StringId user_metadata = 0;  // torch's user_metadata
-  StringId category = 0;       // of a name: "parameter"; kVramPool; kFoundBlock
+  StringId user_metadata = 0;  // torch's user_metadata; the name of a choice
+  StringId category = 0;       // of a name: "parameter"; kVramPool; kFoundBlock; kChoice
   StackId forward_stack = 0;   // the forward operation that created the autograd node (text frames)
 
   friend bool operator==(const Context&, const Context&) = default;

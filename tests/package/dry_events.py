@@ -34,11 +34,9 @@ class Tape:
         self.events: Events = []
         allocate, free = _tape.Tape.allocate, _tape.Tape.free
 
-        def allocated(
-            tape: _tape.Tape, device: int, size_bytes: int, stream: int, needed_bytes: tuple[int, ...] | None = None
-        ) -> int:
+        def allocated(tape: _tape.Tape, device: int, size_bytes: int, *rest: Any) -> int:
             self.events.append(size_bytes)
-            return allocate(tape, device, size_bytes, stream, needed_bytes)
+            return allocate(tape, device, size_bytes, *rest)
 
         def freed(tape: _tape.Tape, device: int, address: int, size_bytes: int, stream: int) -> None:
             self.events.append(-size_bytes)

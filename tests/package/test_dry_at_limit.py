@@ -16,6 +16,7 @@ from torch import nn
 from vram.dry import DryRun, _at_limit, _kernels, _least, _program, dry_run
 from vram.dry._convolutions import Workspaces
 from vram.dry._gpu import find_gpu
+from vram.dry._tape import Smaller
 
 MIB = 1 << 20
 
@@ -109,11 +110,55 @@ def test_small_workspaces_take_no_segment_after_a_large_one_was_granted() -> Non
         {**event, "address": "0x10", "size_bytes": 300 * MIB, "action": "free_completed"},
         {**event, "address": "0x20", "size_bytes": 1000},
     ]
-    sizes = (40 * MIB, 16, 0)
-    found = [(each["action"], each["size_bytes"]) for each in _at_limit._rewritten(iter(trace), {(0, 0): sizes})]
-    assert found == [("oom", 300 * MIB), ("oom", 40 * MIB), ("alloc", 1000), ("alloc", 8)]
-    found = [(each["action"], each["size_bytes"]) for each in _at_limit._rewritten(iter(trace), {(0, 0): sizes[:2]})]
-    assert found[1:4] == [("oom", 40 * MIB), ("alloc", 16), ("free_completed", 16)]
+
+    def rewritten(*sizes: int) -> list[tuple[str, int, str | None]]:
+        events = _at_limit._rewritten(iter(trace), {(0, 0): Smaller(sizes, choice=7)})
+        return [(each["action"], each["size_bytes"], each.get("user_metadata")) for each in events]
+
+    assert rewritten(40 * MIB, 16) == [
+        ("oom", 300 * MIB, "7"),
+        ("oom", 40 * MIB, "7"),
+        ("alloc", 16, "7"),
+        ("free_completed", 16, None),
+        ("alloc", 1000, None),
+        ("alloc", 8, None),
+    ]
+    assert rewritten(40 * MIB, 0)[2:4] == [("alloc", 8, "7"), ("free_completed", 8, None)], "a choice ends with one"
+
+
+def test_the_plan_that_pytorch_fell_back_to_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dry run's own allocator, with a limit that is reached once, and a replay with this limit."""
+    monkeypatch.setattr(Workspaces, "bytes_of", lambda *_: 256 * MIB)
+    monkeypatch.setattr(Workspaces, "fallbacks_of", lambda *_: (64 * MIB, 0))
+    total_bytes = find_gpu("24GiB").total_bytes
+
+    def run(name: str, share: float) -> DryRun:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with dry_run("24GiB", path=tmp_path / f"{name}.vtrace", torch_version="2.11.0") as found:
+                torch.cuda.set_per_process_memory_fraction(share)
+                layer, image = nn.Conv2d(8, 8, 3, device="cuda"), torch.empty(8, 8, 64, 64, device="cuda")
+                with torch.no_grad():
+                    for mib in (100, 300, 100, 450, 100):
+                        held = torch.empty(mib * MIB, dtype=torch.uint8, device="cuda")
+                        layer(image)
+                        del held
+        return found
+
+    free = run("free", 1)
+    limited = run("limited", 500 * MIB / total_bytes)
+    _program.convert(limited.trace_path, tmp_path / "limited.jsonl")
+    events = [json.loads(line) for line in (tmp_path / "limited.jsonl").read_text().splitlines()]
+    large = [(each["action"], each["size_bytes"] // MIB) for each in events if each["size_bytes"] >= 64 * MIB]
+    tried = [each for each in large if each[0] in ("alloc", "oom") and each[1] in (64, 256)]
+    at_first, kept = [("alloc", 256)], ("alloc", 64)
+    refused = [("oom", 64), ("oom", 256), ("oom", 64)]
+    assert tried == [*at_first, ("oom", 256), kept, kept, *refused], (
+        "and nothing but a plan without workspace from then on"
+    )
+    replayed = _program.replay(free._path_at_limit, "torch", capacity=500 * MIB)
+    assert replayed["completed"]
+    assert replayed["caught_ooms"] == 4
 
 
 def test_a_change_of_blocks_keeps_what_the_program_can_do_without(tmp_path: Path) -> None:

@@ -25,11 +25,9 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     allocate = _tape.Tape.allocate
 
-    def allocated(
-        tape: _tape.Tape, device: int, size_bytes: int, stream: int, needed_bytes: tuple[int, ...] | None = None
-    ) -> int:
+    def allocated(tape: _tape.Tape, device: int, size_bytes: int, *rest: Any) -> int:
         found.append(size_bytes)
-        return allocate(tape, device, size_bytes, stream, needed_bytes)
+        return allocate(tape, device, size_bytes, *rest)
 
     monkeypatch.setattr(_tape.Tape, "allocate", allocated)
     return found

@@ -68,7 +68,20 @@ def least(allocator: str = NATIVE) -> float:
 def test_what_the_searches_find_is_enough_if_all_amounts_above_it_are(replays: Replays) -> None:
     assert least() == 1000
     assert {stem for stem, _ in replays.probed} == {"dry", *(f"varied-{number}" for number in range(8))}
-    assert {amount for _, amount in replays.probed} == {1000, 1005, 1010, 1015, 1020, 1025, 1030, 1040, 1050, 1060}
+    amounts = {1000, 1005, 1010, 1015, 1020, 1025, 1030, 1040, 1050, 1060}
+    assert {amount for _, amount in replays.probed} == amounts | {1065, 1080, 1100}
+
+
+def test_of_a_small_program_what_the_margin_adds_is_enough(replays: Replays) -> None:
+    replays.least = 400
+    replays.fails["dry"] = {*range(460, 468)}
+    assert least() == 468, "400 and 64 MiB are tried, and then all steps above until none fails"
+
+
+def test_of_a_large_program_the_margin_is_less_than_what_is_tried_anyway(replays: Replays) -> None:
+    replays.least = 5000
+    assert least() == 5000
+    assert max(amount for _, amount in replays.probed) == 5300
 
 
 @pytest.mark.parametrize("stem", ["dry", "varied-5"])
@@ -90,13 +103,13 @@ def test_the_search_ends_where_nothing_suffices(replays: Replays) -> None:
 def test_amounts_above_the_peak_of_a_replay_that_released_nothing_are_not_tried(replays: Replays) -> None:
     replays.retries = 0
     assert least() == 1000
-    assert {amount for _, amount in replays.probed} == {1000, 1060}
+    assert {amount for _, amount in replays.probed} == {1000, 1100}
 
 
 def test_the_peak_does_not_count_where_garbage_is_collected(replays: Replays) -> None:
     replays.retries = 0
     assert least("torch:garbage_collection_threshold=0.8") == 1000
-    assert len({amount for _, amount in replays.probed}) == 10
+    assert len({amount for _, amount in replays.probed}) == 13
 
 
 @pytest.mark.parametrize("allocator", [EXPANDABLE, "vram"])
@@ -116,7 +129,7 @@ def test_with_expandable_segments_an_amount_suffices_as_a_memory_fraction_too(
 
 def test_a_memory_fraction_of_the_program_itself_stays(replays: Replays) -> None:
     assert least(f"{EXPANDABLE},per_process_memory_fraction=0.9") == 1000
-    assert replays.replays == len(replays.probed) == 10
+    assert replays.replays == len(replays.probed) == 13
 
 
 def test_amounts_above_one_with_which_nothing_was_released_are_not_tried_with_expandable_segments(
@@ -125,8 +138,8 @@ def test_amounts_above_one_with_which_nothing_was_released_are_not_tried_with_ex
     replays.retries = 0
     replays.fails["dry"] = {1015}
     assert least(EXPANDABLE) == 1020
-    assert max(amount for _, amount in replays.probed) == 1060
-    assert replays.replays == 2 * 7
+    assert max(amount for _, amount in replays.probed) == 1100
+    assert replays.replays == 2 * 10
 
 
 def test_a_memory_fraction_refuses_what_a_gpu_of_that_size_has_pages_for(tmp_path: Path) -> None:

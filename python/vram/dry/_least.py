@@ -24,8 +24,10 @@ from vram.dry import _program, _varied
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-# The amounts that have to suffice: the least, and so much more, in steps of half a percent of what the search found.
+# The amounts that have to suffice: the least, and so much more, in steps of half a percent of what the search found. Of small programs that is less
+# than the margin of run.fits (_results.py), and what that comes to has to suffice, too.
 _PROBED = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12)
+_PROBED_BYTES = range(16 << 20, 97 << 20, 16 << 20)
 _STEPS = 200  # so many steps are as much as the search found
 _MOST_STEPS = _STEPS  # no trace is known to need more than twice that
 # A fraction of a GPU that is large enough for the pages that exceed the fraction.
@@ -99,12 +101,14 @@ class _Probes:
         # From how many bytes on each case is known to complete.
         self._enough: dict[_Case, float] = dict.fromkeys(cases, math.inf)
         self._known: dict[int, bool] = {}  # whether all complete, by steps
+        beyond = [-(-more_bytes * _STEPS // found) for more_bytes in _PROBED_BYTES]
+        self._probed = (*_PROBED, *(steps for steps in beyond if steps > _PROBED[-1]))
 
     def least_bytes(self) -> int:
         least = 0
         while least < _MOST_STEPS:
             # From above: where one fails, all below it are too little.
-            failed = next((step for step in reversed(_PROBED) if not self._suffices(least + step)), None)
+            failed = next((step for step in reversed(self._probed) if not self._suffices(least + step)), None)
             if failed is None:
                 break
             least += failed + 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -90,8 +90,8 @@ class Streams(threading.local):
 class _Inside:
     """What the kernels of one call allocate besides its results."""
 
-    def __init__(self, mode: DryMode, device: int, stream: int, wanted: tuple[Allocation, ...]) -> None:
-        self._mode, self._device, self._stream = mode, device, stream
+    def __init__(self, mode: DryMode, device: int, call: Call, wanted: tuple[Allocation, ...]) -> None:
+        self._mode, self._device, self._stream, self._call = mode, device, call.stream, call
         self._wanted = list(wanted)
         self._held: list[tuple[int, int]] = []  # address and size, until the call ends
 
@@ -109,7 +109,7 @@ class _Inside:
     def _allocate(self, wanted: list[Allocation]) -> None:
         short: list[tuple[int, int]] = []
         for each in wanted:
-            address, size_bytes = self._mode.allocate_inside(self._device, self._stream, each)
+            address, size_bytes = self._mode.allocate_inside(self._device, self._call, each)
             if each.freed == "at_once":
                 self._free([(address, size_bytes)])
             elif each.freed != "with_context":
@@ -123,6 +123,17 @@ class _Inside:
         for address, size_bytes in held:
             if size_bytes:
                 self._mode.tape.free(self._device, address, size_bytes, self._stream)
+
+
+def _signature(call: Call) -> tuple[Hashable, ...]:
+    """Return what is equal in calls for which PyTorch looks up the same plan of cuDNN's."""
+
+    def of(value: Any) -> Hashable:
+        if isinstance(value, torch.Tensor):
+            return value.dtype, tuple(value.shape), value.stride()
+        return tuple(map(of, value)) if isinstance(value, (list, tuple)) else value
+
+    return call.name, *map(of, call.args), *map(of, call.kwargs.values())
 
 
 # size: the order in which operators are looked at is one decision
@@ -144,6 +155,7 @@ class DryMode(TorchDispatchMode):
         self.values = values
         self.tape, self._kernels = tape, kernels
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
+        self._got: dict[Hashable, int] = {}  # of choices between sizes: the number of the one that was had last
         self._counts = True
         self._uses_cudnn = False
         self.has_convolutions = False
@@ -293,7 +305,8 @@ class DryMode(TorchDispatchMode):
         self._uses_cudnn = self._uses_cudnn or "cudnn" in name or "convolution" in name
         # On a GPU, backward runs on a thread of autograd's.
         thread = 0 if torch._C._current_graph_task_id() == -1 else 1
-        allocations = self._kernels.allocations(Call(name, args, kwargs, outputs, stream, thread))
+        call = Call(name, args, kwargs, outputs, stream, thread)
+        allocations = self._kernels.allocations(call)
         is_estimated = name.startswith("aten._cudnn_rnn") or (
             is_convolution and not self._kernels.convolutions.are_exact  # anymore: cuDNN may have ended with this call
         )
@@ -303,7 +316,7 @@ class DryMode(TorchDispatchMode):
                 each.size_bytes if each.needed_bytes is None else each.needed_bytes[-1] for each in allocations
             )
             self.estimated_bytes = max(self.estimated_bytes, needed)
-        inside = _Inside(self, device, stream, allocations)
+        inside = _Inside(self, device, call, allocations)
         order = _BIRTHS.get(func, ())
         try:
             for number, tensor in enumerate([on_gpu[i] for i in order] if len(order) == len(on_gpu) else on_gpu):
@@ -332,18 +345,13 @@ class DryMode(TorchDispatchMode):
         handles = {name for device, _, name in self._kept if device == 0 and name.startswith("cuBLAS workspace")}
         return self._kernels.outside_bytes(len(handles), self._uses_cudnn)
 
-    def allocate_inside(self, device: int, stream: int, inside: Allocation) -> tuple[int, int]:
+    def allocate_inside(self, device: int, call: Call, inside: Allocation) -> tuple[int, int]:
         """Return the address and the bytes of what a kernel allocates: less than it wanted if it can do with less and has to."""
+        stream = call.stream
         if inside.freed != "with_context":
-            sizes = (inside.size_bytes, *(inside.needed_bytes or ()))
-            for number, size_bytes in enumerate(sizes):
-                rest = sizes[number + 1 :]
-                try:
-                    address = self.tape.allocate(device, size_bytes, stream, rest or None) if size_bytes else 0
-                    return address, size_bytes
-                except torch.OutOfMemoryError:
-                    if not rest:
-                        raise
+            return self._allocate_one_of(
+                (inside.size_bytes, *(inside.needed_bytes or ())), device, call, inside.purpose
+            )
         key = (device, stream, inside.purpose)
         address, size_bytes = self._kept.get(key, (0, 0))
         if inside.size_bytes > size_bytes:
@@ -354,6 +362,23 @@ class DryMode(TorchDispatchMode):
             self.tape.name(device, address, inside.size_bytes, inside.purpose, "workspace")
             self._kept[key] = (address, inside.size_bytes)
         return self._kept[key]
+
+    def _allocate_one_of(self, sizes: tuple[int, ...], device: int, call: Call, purpose: str) -> tuple[int, int]:
+        """Return the address and the bytes of the first of these sizes that can be had; an equal call begins with it."""
+        choice = (device, purpose, sizes, *_signature(call)) if len(sizes) > 1 else None
+        got = self._got.get(choice, 0)
+        *first, last = (got, *range(len(sizes))) if got else range(len(sizes))
+
+        def allocated(number: int) -> tuple[int, int]:
+            size_bytes, smaller = sizes[number], sizes[number + 1 :]
+            address = self.tape.allocate(device, size_bytes, call.stream, smaller, choice) if size_bytes else 0
+            self._got[choice] = number
+            return address, size_bytes
+
+        for number in first:
+            with contextlib.suppress(torch.OutOfMemoryError):
+                return allocated(number)
+        return allocated(last)
 
     def read_item(self, tensor: Any, operator: str) -> Any:
         """Return what item() answers."""

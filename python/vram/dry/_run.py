@@ -85,7 +85,7 @@ class TracedRun:
         """The standard deviation of the least memory that the program is predicted to need, as a share of it."""
         session = self._running()
         spared, convolutions = None, session.kernels.convolutions
-        if session.needed_bytes and not convolutions.are_answered:
+        if session.smaller and not convolutions.are_answered:
             spared = self._least_bytes(self._path) - self._least_bytes(self._path_at_limit)
         return error_of(
             self._needed_bytes,
@@ -93,7 +93,7 @@ class TracedRun:
             spared,
             session.unknown_bytes if self.unknown_operators else None,
             is_described=session.has_convolutions and convolutions.are_answered and not convolutions.are_exact,
-            is_fixed=not session.has_convolutions and not session.needed_bytes,
+            is_fixed=not session.has_convolutions and not session.smaller,
         )
 
     def knows_setting(self, name: str) -> bool:
@@ -219,11 +219,11 @@ class TracedRun:
     @cached_property
     def _path_at_limit(self) -> Path:
         """The trace as it would be on a GPU that the program just fits."""
-        needed = self._running().needed_bytes
-        if not needed:
+        smaller = self._running().smaller
+        if not smaller:
             return self._path
         path = self._temporary().with_name("at_limit.jsonl")
-        _at_limit.write(self._path, path, needed)
+        _at_limit.write(self._path, path, smaller)
         return path
 
     def _running(self) -> Session:

@@ -26,7 +26,7 @@ from vram.dry._order import Order
 from vram.dry._patches import Patches
 from vram.dry._plans import Plans
 from vram.dry._scopes import Scopes
-from vram.dry._tape import Tape
+from vram.dry._tape import Smaller, Tape
 from vram.dry._values import Values, warn
 from vram.watching import _memory
 
@@ -80,9 +80,9 @@ class Session:
         return self._mode.tape.refused_limit_bytes
 
     @property
-    def needed_bytes(self) -> dict[tuple[int, int], tuple[int, ...]]:
-        """Of allocations that the program can do with less of: the sizes that it requests in turn, by their device and their number on it."""
-        return self._mode.tape.needed_bytes
+    def smaller(self) -> dict[tuple[int, int], Smaller]:
+        """Of allocations that the program can do with less of: what it requests in turn, by their device and their number on it."""
+        return self._mode.tape.smaller
 
     @property
     def peak_outside_optimizer_bytes(self) -> int:

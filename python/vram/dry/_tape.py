@@ -6,7 +6,8 @@ import ctypes
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,19 @@ from vram.dry._placement import NoMemory, Placement, Segment
 from vram.recording import _process
 
 
+@dataclass(frozen=True)
+class Smaller:
+    """What the program requests in turn where it cannot have an allocation.
+
+    Attributes:
+        sizes_bytes: Down to the least with which it runs.
+        choice: The number of the choice: the next time that it makes the same, it begins with the size that it got.
+    """
+
+    sizes_bytes: tuple[int, ...]
+    choice: int
+
+
 class Tape:
     """A recording of made-up memory. One at a time, as there is one recorder.
 
@@ -51,8 +65,9 @@ class Tape:
         # What the first device has in use besides what is on the tape, so far.
         self.outside_bytes: Callable[[], int] = lambda: 0
         self.refused_limit_bytes: int | None = None  # the limit at which a request failed
-        # Allocations that the program can do with less of, by their number on their device: the sizes that it requests in turn.
-        self.needed_bytes: dict[tuple[int, int], tuple[int, ...]] = {}
+        # Of allocations that the program can do with less of, by their device and their number on it.
+        self.smaller: dict[tuple[int, int], Smaller] = {}
+        self._choices: dict[Hashable, int] = {}
         self._allocations: Counter[int] = Counter()  # of each device
         self.is_in_optimizer = False
         self.peak_outside_optimizer_bytes = 0  # requested, of the device with the most
@@ -111,8 +126,10 @@ class Tape:
     def _segment(self, kind: int, device: int, segment: Segment) -> None:
         self._emit(kind, device, segment.address, segment.size_bytes, segment.stream)
 
-    def allocate(self, device: int, size_bytes: int, stream: int, needed_bytes: tuple[int, ...] | None = None) -> int:
-        """Return the address of a new block. If it cannot have it, the program requests `needed_bytes` in turn, if they are stated.
+    def allocate(
+        self, device: int, size_bytes: int, stream: int, needed_bytes: tuple[int, ...] = (), choice: Hashable = None
+    ) -> int:
+        """Return the address of a new block. If it cannot have it, the program requests `needed_bytes` in turn; `choice` is equal in calls that do so.
 
         Raises:
             torch.OutOfMemoryError: The device has a limit, and the block does not fit below it.
@@ -130,8 +147,9 @@ class Tape:
             ) from None
         if not self.is_in_optimizer:
             self.peak_outside_optimizer_bytes = max(self.peak_outside_optimizer_bytes, placement.requested.now)
-        if needed_bytes is not None:
-            self.needed_bytes[device, self._allocations[device]] = needed_bytes
+        if needed_bytes:
+            number = self._choices.setdefault(choice, len(self._choices))
+            self.smaller[device, self._allocations[device]] = Smaller(needed_bytes, number)
         self._allocations[device] += 1
         self._emit(EVENT_ALLOC, device, address, size_bytes, stream, self._stack())
         return address

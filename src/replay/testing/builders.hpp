@@ -31,6 +31,14 @@ class ProgramBuilder {
   void refused(uint64_t bytes) {
     add({.size_bytes = bytes, .block = program_.block_count++, .kind = OpKind::kRefused});
   }
+  // Requests the sizes of `tried` in turn until it gets one, and `least` if it gets none.
+  uint32_t choose(uint32_t number, std::initializer_list<uint64_t> tried, uint64_t least) {
+    program_.choices.push_back({.first_op = static_cast<uint32_t>(program_.ops.size()),
+                                .refused_ops = static_cast<uint32_t>(tried.size()),
+                                .number = number});
+    for (const uint64_t bytes : tried) refused(bytes);
+    return alloc(least);
+  }
   void empty_cache() { add({.kind = OpKind::kEmptyCache}); }
   void initial_segment(const InitialSegment& segment) {
     program_.initial_segments.push_back(segment);
@@ -96,6 +104,7 @@ class TraceMaker {
     event.stream = stream;
     event.pool = pool;
     event.time_ns = 1'000'000 + static_cast<int64_t>(trace_.events.size()) * 1000;
+    event.context = context_;
     trace_.events.push_back(event);
   }
   // A segment of the request's size.
@@ -126,6 +135,12 @@ class TraceMaker {
   void setting(const std::string& key, const std::string& value) {
     trace_.settings.push_back({key, value});
   }
+  // What follows is part of a choice.
+  void choice(const std::string& name) {
+    trace::StringTable& strings = trace_.tables.strings;
+    context_ = trace_.tables.contexts.intern(
+        {.user_metadata = strings.intern(name), .category = strings.intern(trace::kChoice)});
+  }
   // Adds streams with increasing handles; the first is the default stream.
   void streams(uint64_t count) {
     for (uint64_t s = 1; s < count; ++s) trace_.tables.streams.intern(s * 4096);
@@ -138,6 +153,7 @@ class TraceMaker {
  private:
   trace::Trace trace_;
   trace::DeviceTrace device_;
+  trace::ContextId context_ = 0;
 };
 
 }  // namespace vram::replay
