@@ -4,8 +4,8 @@
     python bench/prediction/convolutions.py show ANSWERS… [--jobs 2]
 
 ANSWERS are files that plans_sampled.py wrote, KERNELS and MEASURED folders of kernels.py and measure.py. The trees are learned from groups with even
-numbers and the programs of `choose`; --only-some leaves every fifth group of answers out, for choosing how trees grow. `show` compares the trees in use with
-groups with odd numbers, which no tree was learned from, less the calls that groups with even numbers have as well. Needs NumPy and Numba.
+numbers, those from 1,000,000 on and the programs of `choose`; --only-some leaves every fifth group of answers out, for choosing how trees grow. `show` compares
+the trees in use with the other groups, which no tree was learned from, less the calls that a group has from which they are learned. Needs NumPy and Numba.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ TREES = 9
 # A workspace is exact if it is this close: some plans need more than the header that is assumed.
 NEGLIGIBLE_BYTES = 2048
 LARGE_BYTES = 100 << 20
-COLUMNS = f"{'calls of groups with odd numbers':50}{'number':>8}{'exact':>8}{'≤ 1 %':>8}{'mean':>8}{'95 %':>8}"
+FIRST_OF_MORE = 1_000_000  # groups from here on are learned from, whatever their number
+COLUMNS = f"{'calls of groups that are not learned from':50}{'number':>8}{'exact':>8}{'≤ 1 %':>8}{'mean':>8}{'95 %':>8}"
 PART = 200
 MEASURED_GROUP = 2  # which is even, and not among those that --only-some leaves out
 # Calls of programs and of sampled layers are rarer than those of networks, and closer to what is asked.
@@ -71,11 +72,16 @@ def _of_measured(kernels: Path, measured: Path) -> Iterator[tuple[list[str], lis
             yield [*found], [[plain[0], MEASURED_GROUP, each.group, -1, each.workspace_bytes, [*found.values()]]]
 
 
-def read(paths: list[Path], odd: bool, jobs: int, measured: tuple[Path, Path] | None = None) -> dict[str, Calls]:
-    """Returns the calls of each direction, of groups with odd or even numbers, and those that were measured for choosing."""
+def _is_shown(group: int) -> bool:
+    """Whether a group shows how exact the trees are, and is not learned from."""
+    return group % 2 == 1 and group < FIRST_OF_MORE
+
+
+def read(paths: list[Path], shown: bool, jobs: int, measured: tuple[Path, Path] | None = None) -> dict[str, Calls]:
+    """Returns the calls of each direction, of the groups that are shown or of the others, and those that were measured for choosing."""
 
     def parts() -> Iterator[list[str]]:
-        wanted = (line for line in _lines(paths) if int(line[1 : line.index(",")]) % 2 == odd)
+        wanted = (line for line in _lines(paths) if _is_shown(int(line[1 : line.index(",")])) == shown)
         while part := list(itertools.islice(wanted, PART)):
             yield part
 
@@ -163,7 +169,7 @@ def learned(calls: dict[str, Calls], jobs: int) -> dict[str, Any]:
             flush=True,
         )
     count = sum(map(len, calls.values()))
-    about = (f"Workspaces of cuDNN's convolutions with PyTorch 2.11 (cuDNN 9.19) on an H100; learned from {count} of its answers and measured calls by "
+    about = (f"Workspaces of cuDNN's convolutions with PyTorch 2.11 (cuDNN 9.19) on an H100 and an H200; learned from {count} of its answers and measured calls by "
              "bench/prediction/convolutions.py. vram/dry/_workspaces.py describes the form.")  # fmt: skip
     return {"about": about, "measures": names, "sums": [*sums], "directions": directions}
 
@@ -207,9 +213,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only-some", action="store_true")
     wanted = parser.parse_args()
-    odd = wanted.what == "show"
-    calls = read(wanted.answers, odd, wanted.jobs, None if odd else wanted.measured)
-    if odd:
+    shown = wanted.what == "show"
+    calls = read(wanted.answers, shown, wanted.jobs, None if shown else wanted.measured)
+    if shown:
         # Small networks have some layers in common.
         others = read(wanted.answers, False, wanted.jobs)
         calls = {name: _without(each, others[name]) for name, each in calls.items()}
