@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from vram.dry import DryRun, _at_limit, _kernels, _least, _program, dry_run
+from vram.dry import DryRun, _at_limit, _edited, _kernels, _least, _program, dry_run
 from vram.dry._convolutions import Workspaces
 from vram.dry._gpu import find_gpu
 from vram.dry._tape import Smaller
@@ -166,6 +166,22 @@ def test_a_change_of_blocks_keeps_what_the_program_can_do_without(tmp_path: Path
     changed = run.what_if(zero=1, world_size=2)
     assert changed.fits.needed_bytes <= run.fits.needed_bytes
     assert changed.fits.needed_bytes < changed.peak.requested_bytes
+
+
+def test_a_change_of_blocks_keeps_choices_where_blocks_take_segments() -> None:
+    event = {"device": 0, "stream": 0, "address": "0x0", "action": "oom", "category": "choice", "user_metadata": "7"}
+    trace = [
+        {**event, "size_bytes": 300 * MIB},
+        {**event, "size_bytes": 200 * MIB},
+        {**event, "size_bytes": 100 * MIB, "action": "alloc", "address": "0x10"},
+    ]
+
+    def rewritten(size_bytes: int) -> list[tuple[str, int]]:
+        changed = _edited._Trace(trace, lambda *_: size_bytes).rewritten()
+        return [(each["action"], each["size_bytes"] // MIB) for each in changed]
+
+    assert rewritten(80 * MIB) == [("segment_alloc", 80), ("oom", 300), ("oom", 200), ("alloc", 80)]
+    assert rewritten(0) == [], "a block that is not there is not requested"
 
 
 def test_the_least_memory_of_each_trace_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

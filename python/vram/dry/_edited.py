@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,29 +26,37 @@ class _Trace:
         self._events = events
 
     def rewritten(self) -> Iterator[dict[str, Any]]:
+        # The requests of a choice (_at_limit.py) that come directly before its allocation.
+        tried: list[dict[str, Any]] = []
         for number, event in enumerate(self._events):
             action, key = event["action"], (event["device"], event["address"])
             if action == "alloc":
                 # What has no name of its own is in a scope of the program.
                 name, category = self._names.get(number, (event["user_metadata"] or "", ""))
-                yield from self._placed(event, self._resize(name, category, event["size_bytes"]))
+                yield from self._placed(event, self._resize(name, category, event["size_bytes"]), tried)
+                tried = []
             elif action in ("free_completed", "annotate"):
                 address, size_bytes = self._moved[key]
                 if size_bytes:
                     yield {**event, "address": hex(address), "size_bytes": size_bytes}
                     if action == "free_completed":
                         self._placement(event["device"]).free(address)
+            elif action == "oom" and event["category"] == "choice":
+                tried.append(event)
             elif action == "oom":  # that the program survives
                 yield event
             elif action == "segment_free":  # the program empties the cache; once for all segments in a row
                 self._placement(event["device"]).empty_cache()
                 yield from self._of_segments(event)
 
-    def _placed(self, event: dict[str, Any], size_bytes: int) -> Iterator[dict[str, Any]]:
+    def _placed(
+        self, event: dict[str, Any], size_bytes: int, tried: Sequence[dict[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
         address = 0
         if size_bytes:
             address = self._placement(event["device"]).allocate(size_bytes, event["stream"])
             yield from self._of_segments(event)
+            yield from tried
             yield {**event, "address": hex(address), "size_bytes": size_bytes}
         self._moved[event["device"], event["address"]] = address, size_bytes
 
