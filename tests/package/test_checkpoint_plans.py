@@ -16,6 +16,7 @@ from torch import nn
 import vram
 from vram.dry import _clock, dry_run
 from vram.planning import _chain, _live
+from vram.planning._measure import watched_step
 from vram.planning._plan import plan_checkpoints
 from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
@@ -66,6 +67,33 @@ def test_peaks_of_a_dry_run_are_within_the_budget(full_bytes: int) -> None:
     assert added[0] > 0
     assert added == sorted(added)
     assert added[-1] < 0.34, "a whole repetition of the forward takes a third"
+
+
+class Copying(nn.Module):
+    """Keeps a copy of its input, as compiled convolutions do with another memory format."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(256, 256)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.up(x.clone())
+        return result
+
+
+def test_results_that_are_freed_in_the_forward_pass_count_once() -> None:
+    count, result = 8, 4096 * 256 * 4
+    with dry_run("H200"):
+        model, sample = nn.Sequential(*(Copying() for _ in range(count))).cuda(), torch.empty(4096, 256).cuda()
+        clock = iter(range(10**6)).__next__
+        for _ in range(2):
+            model.zero_grad(set_to_none=True)
+            step = watched_step(list(model), lambda: model(sample).sum(), clock)
+        ways = {"keep": _chain.costs_of(step, count)}
+    document = _chain.chain([str(i) for i in range(count)], step, ways, "keep", is_single=True)
+    peak = max(mark.peak_bytes for mark in step.marks.values())
+    assert peak > count * result
+    assert abs(_chain.solve(document, 1 << 50, is_single=True).peak_bytes - peak) < 1.1 * result
 
 
 def test_an_applied_plan_gives_the_same_gradients_and_can_be_removed(full_bytes: int) -> None:

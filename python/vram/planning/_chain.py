@@ -62,7 +62,11 @@ def costs_of(step: Step, count: int) -> list[Costs]:
         left = marks.get(f"gradient {number - 1}", marks["end"])
         output = 0 if is_last else step.border_bytes[number]
         gradient = output if entered is not None and not is_last else 0
-        kept = max(output, marks[end].live_bytes - marks[begin].live_bytes)
+        kept = marks[end].live_bytes - marks[begin].live_bytes
+        # A block may keep a copy of its input. Then the input is freed as soon as the model replaces it by the block's result.
+        if not is_last and number - 1 in step.freed_in_forward:
+            kept -= step.border_bytes[number - 1]
+        kept = max(output, kept)
         entered = entered or marks["loss"]
         base = entered.live_bytes - kept - gradient + (output if number in step.freed else 0)
         input_gradient = step.border_bytes[number - 1] if f"gradient {number - 1}" in marks else 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -111,7 +112,7 @@ def _without_repetition(again: Step, count: int) -> Step:
             marks[name] = Mark(0, 0, again.marks[name].time_ns - shift)
     if "gradient -1" in marks:
         marks["end"] = Mark(0, 0, again.marks["end"].time_ns - shift)
-    return Step(marks, again.border_bytes, again.freed, again.is_direct)
+    return replace(again, marks=marks)
 
 
 def or_none(run: Callable[[], Any], model: Any) -> Any:

@@ -41,6 +41,7 @@ class Step:
     marks: dict[str, Mark] = field(default_factory=dict)
     border_bytes: dict[int, int] = field(default_factory=dict)  # of the result of block N, or the input of the first
     freed: set[int] = field(default_factory=set)  # the results that no longer exist when their gradient does
+    freed_in_forward: set[int] = field(default_factory=set)  # those of them that no longer exist when there is a loss
     is_direct: bool = True  # each block reads what the one before returned
 
 
@@ -94,6 +95,10 @@ def watched_step(
     memory = memory or GpuMemory()
     expected = [0]
     previous: list[Any] = []
+    results: dict[int, list[Any]] = {}  # weak references
+
+    def is_gone(number: int) -> bool:
+        return all(storage() is None for storage in results[number])
 
     def mark(name: str) -> None:
         step.marks[name] = Mark(memory.live_bytes(), memory.peak_bytes(), clock())
@@ -101,10 +106,10 @@ def watched_step(
 
     def hook(number: int, tensors: list[Any]) -> None:
         step.border_bytes[number] = _bytes(tensors)
-        storages = [weakref.ref(t.untyped_storage()) for t in tensors]
+        results[number] = [weakref.ref(t.untyped_storage()) for t in tensors]
 
         def arrived(_gradient: Any) -> None:
-            if all(storage() is None for storage in storages):
+            if is_gone(number):
                 step.freed.add(number)
             mark(f"gradient {number}")
 
@@ -138,6 +143,7 @@ def watched_step(
         loss = run()
         previous.clear()
         mark("loss")
+        step.freed_in_forward.update(filter(is_gone, results))
         loss.backward()
         mark("end")
     finally:

@@ -8,6 +8,7 @@ import contextlib
 import random
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vram._arguments import require_one_of
@@ -222,9 +223,9 @@ def _timed(step: Step, measured: tuple[Step, Step, Step | None] | None, kind: in
     timed = measured[kind] if measured is not None else None
     if timed is None:
         return step
-    from vram.planning._measure import Mark, Step
+    from vram.planning._measure import Mark
 
     marks = {
         name: Mark(mark.live_bytes, mark.peak_bytes, timed.marks[name].time_ns) for name, mark in step.marks.items()
     }
-    return Step(marks, step.border_bytes, step.freed, step.is_direct)
+    return replace(step, marks=marks)
