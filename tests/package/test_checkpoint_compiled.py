@@ -192,28 +192,6 @@ def test_a_budget_of_blocks_keeps_less_and_runs_no_convolution_again() -> None:
     assert least - inputs < 0.7 * (everything - inputs)
 
 
-def tried_models(peaks: dict[float, int | None], budget_bytes: int) -> list[float]:
-    """The budgets with which the whole model is compiled, if it has these peaks, 1000 bytes of which are not activations."""
-
-    class Known(_search.CompiledSearch):
-        def _measure(self, choice: _search._Choice) -> _search._Measured | None:
-            peak = next(peak for share, peak in sorted(peaks.items()) if choice.budgets[0] <= share)
-            self._measured[choice] = None if peak is None else _search._Measured(peak, 1000, 1)
-            return self._measured[choice]
-
-    searched = Known(question(Tower(BLOCKS)), torch.device("cpu"), Compiler(PARTITIONING), MEMORY)
-    return [choice.budgets[0] for choice in searched._compile_model(budget_bytes)]
-
-
-def test_the_whole_model_is_tried_with_what_costs_least() -> None:
-    peaks: dict[float, int | None] = {1.0: 11_000, 0.99: 7_000, 0.6: 4_000}
-    assert tried_models(peaks, 11_000) == [1.0]
-    assert tried_models(peaks, 10_900) == [1.0, 0.99]
-    assert tried_models(peaks, 6_000) == [1.0, 0.99, 0.45], "of what 1 keeps"
-    assert tried_models({**peaks, 1.0: None}, 6_000) == [1.0, 0.99, 0.74], "of what 0.99 keeps"
-    assert tried_models({**peaks, 1.0: None, 0.99: None}, 6_000) == [1.0, 0.99, 0.49]
-
-
 @pytest.mark.parametrize("choice", ["blocks", "blocks and regions", "model"])
 def test_gradients_are_the_same(choice: str) -> None:
     torch.manual_seed(0)
@@ -283,8 +261,11 @@ class Scarce(ProcessMemory):
         return live
 
 
-def test_what_does_not_fit_into_the_gpu_is_measured_in_parts(search: _search.CompiledSearch) -> None:
-    full = search.plan(1 << 50).peak_bytes
+def test_what_does_not_fit_into_the_gpu_is_measured_in_parts() -> None:
+    torch.manual_seed(0)
+    large = _search.CompiledSearch(question(Tower(BLOCKS)), torch.device("cpu"), Compiler(PARTITIONING), MEMORY)
+    full = large.plan(1 << 50).peak_bytes
+    gc.collect()
     base = MEMORY.live_bytes()
     memory = Scarce(base + int(0.6 * (full - base)))
     model = Tower(BLOCKS)
@@ -296,6 +277,24 @@ def test_what_does_not_fit_into_the_gpu_is_measured_in_parts(search: _search.Com
     assert plan.full_peak_bytes > memory.limit_bytes, "by the chain"
     assert any(each.peak_bytes is None for each in plan.tried)
     assert "did not run" in str(plan)
+
+
+def test_a_choice_leaves_no_tensors_behind() -> None:
+    torch.manual_seed(0)
+    searched = _search.CompiledSearch(question(Tower(BLOCKS)), torch.device("cpu"), Compiler(PARTITIONING), MEMORY)
+    regions = tuple(CheckpointRegion(i, i) for i in range(BLOCKS))
+    choices = [_search._Choice("blocks", (1.0,) * BLOCKS, regions[:count]) for count in (BLOCKS, BLOCKS - 1)]
+    left = []
+    gc.disable()
+    try:
+        for choice in choices:
+            searched._measure(choice)
+            searched._question.model.zero_grad(set_to_none=True)
+            left.append(sum(isinstance(each, torch.Tensor) for each in gc.get_objects()))
+    finally:
+        gc.enable()
+    gc.collect()
+    assert left[-1] == sum(isinstance(each, torch.Tensor) for each in gc.get_objects())
 
 
 def test_states_that_the_optimizer_makes_later_count() -> None:

@@ -44,6 +44,7 @@ class CheckpointPlan:
         compiled: What is compiled: None, "blocks" or "model".
         activation_budgets: The ``activation_memory_budget`` with which each block, or the model, is compiled.
         tried: What was measured on the way to a compiled plan.
+        search_seconds: How long that took, with compilation.
     """
 
     budget_bytes: int
@@ -56,6 +57,7 @@ class CheckpointPlan:
     compiled: str | None = None
     activation_budgets: tuple[float, ...] = ()
     tried: tuple[CheckpointTrial, ...] = ()
+    search_seconds: float = 0.0
 
     @property
     def saved_bytes(self) -> int:
@@ -82,7 +84,7 @@ class CheckpointPlan:
             lines.append(tr("  everything is kept"))
         lines.extend(self._describe(self.regions, "  "))
         if self.tried:
-            lines.append(tr("measured:"))
+            lines.append(tr("measured in {:.0f} s, with compilation:").format(self.search_seconds))
         lines.extend(f"  {each}" for each in self.tried)
         return "\n".join(lines)
 

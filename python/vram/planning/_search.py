@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import gc
+import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
@@ -24,16 +26,16 @@ from vram.planning._measure import GpuMemory, Step
 from vram.planning._model import fake_copy
 from vram.planning._question import Question, gpu_here, outside_autocast
 from vram.planning._region import CheckpointRegion
+from vram.planning._requests import FIRST_SHARES, Answer, next_request, next_share
 from vram.planning._result import CheckpointPlan, CheckpointTrial
 
 # With which each block is compiled. With 1 the partitioner keeps what it finds fastest. Just below 1 it runs cheap operators again, as a rule
 # no product or convolution, and with 0 it keeps the input only. Chosen by the partitioner's own estimates for blocks of nine architectures that
 # are not in bench/: with (1, 0.5, 0) they ran a quarter more of their products again, on average over what they may keep.
 _BUDGETS = (1.0, 0.99, 0.5, 0.2, 0.0)
-_ROUNDS = 6  # how often a schedule is solved for another budget than the requested one, after it was measured
-_SLACK = 0.02  # of the budget: what a plan may leave unused before it is solved for more
-_MODEL_SHARES = (1.0, 0.99)  # with which the whole model is compiled first
-_MODEL_ROUNDS = 3  # how often the whole model is compiled
+_ROUNDS = 6  # how many schedules of each chain are measured for a budget
+_REQUESTS = 16  # how often the planner is asked for them
+_MODEL_ROUNDS = 5  # how often the whole model is compiled
 _UNLIMITED = 1 << 50
 
 
@@ -93,6 +95,8 @@ class CompiledSearch:
         self._measured: dict[_Choice, _Measured | None] = {}
         self._chains: dict[bool, dict[str, Any]] = {}  # by is_single
         self._full_chain: dict[str, Any] = {}  # of blocks that keep everything
+        self._answers: dict[bool, list[Answer]] = defaultdict(list)  # of the planner, by is_single
+        self._bounds: dict[bool, tuple[int, int]] = {}  # of what it can be asked for
 
     def plan(self, budget_bytes: int) -> CheckpointPlan:
         """Return the fastest plan whose measured peak is within the budget.
@@ -101,12 +105,14 @@ class CompiledSearch:
             VramError: There is none; the message names the least that was measured.
         """
         with as_before(self._question.model, self._device), outside_autocast(self._device):
-            tried = list(self._compile_model(budget_bytes))
+            began = time.monotonic()
+            self._compile_model(budget_bytes)
             if not self._fits(_EVERYTHING, budget_bytes):
                 if not self._chains:
                     self._make_chains()
-                tried.extend(choice for single in self._chains for choice in self._solve(budget_bytes, single))
-        return self._best(budget_bytes, list(dict.fromkeys(tried)))
+                for single in self._chains:
+                    self._solve(budget_bytes, single)
+            return self._best(budget_bytes, time.monotonic() - began)
 
     # ---------------------------------------------------------------------------------------------- measurements
 
@@ -132,6 +138,7 @@ class CompiledSearch:
             return _Measured(peak, after + self._state_bytes, step_ns)
         finally:
             applied.remove()
+            gc.collect()  # blocks and their regions know each other; what they hold would count in the next choice
 
     def _watch(self, budgets: list[float]) -> Step:
         applied = self._apply(_Choice("blocks", tuple(budgets)))
@@ -188,55 +195,66 @@ class CompiledSearch:
 
     # ---------------------------------------------------------------------------------------------- choices
 
-    def _solve(self, budget_bytes: int, single: bool) -> Iterator[_Choice]:
-        """Yield choices, each for what the one before needed too much, or left."""
-        wanted, count = budget_bytes, len(self._blocks)
-        yielded = set()
-        for _ in range(_ROUNDS):
+    def _solve(self, budget_bytes: int, single: bool) -> None:
+        """Measure choices, each for what the ones before needed too much, or left."""
+        if single not in self._bounds:
+            self._bounds[single] = self._bounds_of(self._chains[single], single)
+        least, most = self._bounds[single]
+        rounds, count = 0, len(self._blocks)
+        for _ in range(_REQUESTS):
+            request = next_request(self._answers[single], budget_bytes, least, most)
+            if request is None:
+                break
             try:
-                solved = _chain.solve(self._chains[single], wanted, is_single=single)
+                solved = _chain.solve(self._chains[single], request, is_single=single)
             except _chain.TooSmall:
-                return
+                least = request + max(1, budget_bytes >> 5)
+                continue
             budgets = tuple(map(float, solved.options)) if single else (1.0,) * count
             choice = _Choice("blocks", budgets, solved.regions)
-            if choice in yielded:
-                return
-            yielded.add(choice)
+            rounds += choice not in self._measured
+            if rounds > _ROUNDS:
+                break
             measured = self._measure(choice)
-            yield choice
-            excess = measured.peak_bytes - budget_bytes if measured is not None else budget_bytes >> 4
-            if -_SLACK * budget_bytes < excess <= 0:
-                return
-            wanted -= max(excess, budget_bytes >> 12) if excess > 0 else excess
+            peak = None if measured is None else measured.peak_bytes
+            self._answers[single].append(Answer(request, solved.peak_bytes, peak))
+        self._bounds[single] = least, most
 
-    def _compile_model(self, budget_bytes: int) -> Iterator[_Choice]:
-        """Yield the whole model compiled, with less and less to keep until it is within the budget."""
+    def _bounds_of(self, chain: dict[str, Any], single: bool) -> tuple[int, int]:
+        """Return the least that the planner can be asked for, and the peak of what it chooses without a budget; both by the chain."""
+        most = _chain.solve(chain, _UNLIMITED, is_single=single).peak_bytes
+        if single:  # the planner's own limit would be that of regions, which this chain only forbids by their time
+            again = {**chain, "stages": [{**each, "options": each["options"][-1:]} for each in chain["stages"]]}
+            return min(_chain.solve(again, _UNLIMITED, is_single=True).peak_bytes, most), most
+        try:
+            return min(_chain.solve(chain, 1, is_single=False).peak_bytes, most), most
+        except _chain.TooSmall as error:
+            return min(error.smallest_bytes or 1, most), most
+
+    def _compile_model(self, budget_bytes: int) -> None:
+        """Compile the whole model, with less and less to keep until it is within the budget, and then close to it."""
         if "forward" in self._question.model.__dict__:
             return
-        share = _MODEL_SHARES[0]
-        for done in range(1, _MODEL_ROUNDS + 1):
-            choice = _Choice("model", (share,))
-            measured = self._measure(choice)
-            yield choice
-            if measured is not None and measured.peak_bytes <= budget_bytes:
+        for share in FIRST_SHARES:
+            self._measure(_Choice("model", (share,)))
+            if self._fits(_Choice("model", (share,)), budget_bytes):
                 return
-            if done < len(_MODEL_SHARES):
-                share = _MODEL_SHARES[done]
-            elif measured is None:
-                share = round(share / 2, 2)
-            else:
-                # 0.99 keeps less than 99 %, so the share is of what 1 keeps, if that was measured.
-                full = self._measured[_EVERYTHING] if done == len(_MODEL_SHARES) else None
-                kept_share, kept = (share, measured) if full is None else (1.0, full)
-                wanted = max(0, budget_bytes - measured.after_bytes)
-                share = int(90 * kept_share * wanted / max(1, kept.peak_bytes - kept.after_bytes)) / 100
+        for _ in range(len(FIRST_SHARES), _MODEL_ROUNDS):
+            found = {choice.budgets[0]: each for choice, each in self._measured.items() if choice.compiled == "model"}
+            peaks = {share: None if each is None else each.peak_bytes for share, each in found.items()}
+            after = min((each.after_bytes for each in found.values() if each is not None), default=0)
+            wanted = next_share(peaks, budget_bytes, after)
+            if wanted is None:
+                return
+            self._measure(_Choice("model", (wanted,)))
 
     def _fits(self, choice: _Choice, budget_bytes: int) -> bool:
         measured = self._measured.get(choice)
         return measured is not None and measured.peak_bytes <= budget_bytes
 
-    def _best(self, budget_bytes: int, tried: list[_Choice]) -> CheckpointPlan:
-        run = {choice: measured for choice in tried if (measured := self._measured[choice]) is not None}
+    def _best(self, budget_bytes: int, seconds: float) -> CheckpointPlan:
+        """Return the fastest of all that was measured within the budget, for this or another one."""
+        run = {choice: measured for choice, measured in self._measured.items() if measured is not None}
         fitting = {choice: each for choice, each in run.items() if self._fits(choice, budget_bytes)}
         if not fitting:
             least = min((each.peak_bytes for each in run.values()), default=0)
@@ -261,7 +279,8 @@ class CompiledSearch:
             best.regions,
             best.compiled,
             best.budgets,
-            tuple(self._record(choice) for choice in tried),
+            tuple(self._record(choice) for choice in self._measured),
+            seconds,
         )
 
     def _full(self) -> tuple[int, int]:
