@@ -198,6 +198,29 @@ TEST(Steps, AreNotCountedWhereTheBatchSizeRecursNowAndThen) {
   }
 }
 
+// Of two passes a step, the first is deep and the second allocates while it frees. In one step, the
+// second is deep as well.
+TEST(Steps, OfPassesThatDoNotTrainAreNotDivided) {
+  TraceBuilder b;
+  b.alloc(8 * kMb);
+  for (int i = 0; i < 14; ++i) {
+    Blocks blocks;
+    for (uint64_t k = 0; k < 20; ++k) blocks.push_back(b.alloc(kMb + k * 512));
+    std::ranges::reverse(blocks);
+    b.free_all(&blocks);
+    for (uint64_t k = 0; k < (i == 6 ? 14 : 9); ++k) blocks.push_back(b.alloc(2 * kMb + k * 512));
+    Blocks gradients;
+    for (uint64_t k = 0; !blocks.empty(); ++k) {
+      gradients.push_back(b.alloc(kMb / 4 + k * 512));
+      b.free(blocks.back());
+      blocks.pop_back();
+    }
+    b.free_all(&gradients);
+  }
+  const Steps steps = steps_in(b.build());
+  EXPECT_EQ(steps.steps.size(), 14U) << steps.evidence;
+}
+
 using One = std::function<void(TraceBuilder&)>;
 
 // The ranges of `count` calls, each with its own number of events.

@@ -218,7 +218,8 @@ std::optional<Repeated> evened(const Input& in, Repeated repeated) {
   for (size_t tries = 0; repeated.evidence.trains && tries < kMaxSplits; ++tries) {
     const StepEvidence& evidence = repeated.evidence;
     const bool found = are_steps(evidence);
-    if (found && evidence.odd_ranges == 0) break;
+    // Without passes that train in most ranges, there is no number of them that makes a step.
+    if (found && (evidence.odd_ranges == 0 || evidence.usual_passes == 0)) break;
     std::vector<Range> marks = marks_at_passes(evidence, found ? evidence.usual_passes : 1);
     if (marks.size() < 2) break;
     Repeated split = around(in, *repeated.repetition, std::move(marks));
