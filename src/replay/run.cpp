@@ -4,6 +4,7 @@
 #include "replay/program.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace vram::replay {
 namespace {
@@ -127,7 +128,7 @@ class Run {
   bool choose(size_t& done) {
     const Choice& choice = program_.choices[next_choice_++];
     if (got_.size() <= choice.number) got_.resize(choice.number + 1);
-    uint64_t& got = got_[choice.number];
+    std::optional<uint64_t>& got = got_[choice.number];
     const Op* const ops = &program_.ops[done];
     done += choice.refused_ops;
     const auto refusal = [&](uint32_t i) {
@@ -264,7 +265,7 @@ class Run {
   size_t caught_until_;  // ops: the recorded program continued without what is refused before
   CurveTaker curve_;
   size_t next_choice_ = 0;
-  std::vector<uint64_t> got_;  // by number of a choice: the bytes that it got last
+  std::vector<std::optional<uint64_t>> got_;  // by number of a choice: the bytes that it got last
   Usage peak_;
   ReplayResult result_;
 };

@@ -160,5 +160,13 @@ TEST(Run, AChoiceBeginsWithWhatItGotLast) {
   EXPECT_EQ(free.peak_requested_bytes, 706 * kMiB) << "the first plan";
 }
 
+// A request of 0 bytes is granted, but a program that has got nothing yet does not begin with it.
+TEST(Run, AChoiceThatGotNothingBeginsWithItsFirstRequest) {
+  ProgramBuilder builder;
+  builder.free(builder.choose(0, {64 * kMiB, 0}, 8 * kMiB));
+  const AllocatorSpec spec = parse_spec("torch").value();
+  EXPECT_EQ(replay(builder.build(), spec, {}).value().peak_requested_bytes, 64 * kMiB);
+}
+
 }  // namespace
 }  // namespace vram::replay
