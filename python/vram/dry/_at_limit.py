@@ -12,10 +12,12 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vram.dry import _program
-from vram.dry._tape import Smaller
+
+if TYPE_CHECKING:  # with PyTorch, which this package can be imported without
+    from vram.dry._tape import Smaller
 
 # Up to this size, PyTorch's allocator takes another kind of segments, where a request would not fit into what a larger one has left. What
 # such a workspace adds to the memory of a full GPU is negligible.
