@@ -5,7 +5,7 @@
 
 ANSWERS are files that plans_sampled.py wrote, KERNELS and MEASURED folders of kernels.py and measure.py. The trees are learned from groups with even
 numbers, those from 1,000,000 on and the programs of `choose`; --only-some leaves every fifth group of answers out, for choosing how trees grow. `show` compares
-the trees in use with the other groups, which no tree was learned from, less the calls that a group has from which they are learned. Needs NumPy and Numba.
+the trees in use with the other groups, which no tree was learned from, less the calls that the former groups have as well. Needs NumPy and Numba.
 """
 
 from __future__ import annotations

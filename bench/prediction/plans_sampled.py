@@ -3,8 +3,8 @@
     python bench/prediction/plans_sampled.py OUT [--seconds 260] [--jobs 16] [--gpu H200]
 
 Each group is a network of a family (shapes_images.py, shapes_others.py, or one of torchvision's) with random widths, depths, kernels, sizes, batch,
-precision and layout. The seed of a group is its number. Groups with even numbers are for choosing rules, those with odd numbers for showing how exact
-the rules are. Networks of torchvision that a program of `prove`, `fresh` or `blind` uses (families.py) are in none of them.
+precision and layout. The seed of a group is its number. Groups with even numbers and those from 1,000,000 on are for choosing rules, the others for showing
+how exact the rules are. Networks of torchvision that a program of `prove`, `fresh` or `blind` uses (families.py) are in none of them.
 
 OUT/plans-N.jsonl.xz has a line for each group: [number, family, dtype, layers]. A layer is [x, weight, y, stride, padding, dilation, channels last,
 answers]: a plain convolution, of which a transposed one is the inverse. The answers, by the first letter of their direction, are [number of

@@ -91,7 +91,7 @@ class _Inside:
     """What the kernels of one call allocate besides its results."""
 
     def __init__(self, mode: DryMode, device: int, call: Call, wanted: tuple[Allocation, ...]) -> None:
-        self._mode, self._device, self._stream, self._call = mode, device, call.stream, call
+        self._mode, self._device, self._call = mode, device, call
         self._wanted = list(wanted)
         self._held: list[tuple[int, int]] = []  # address and size, until the call ends
 
@@ -122,7 +122,7 @@ class _Inside:
     def _free(self, held: list[tuple[int, int]]) -> None:
         for address, size_bytes in held:
             if size_bytes:
-                self._mode.tape.free(self._device, address, size_bytes, self._stream)
+                self._mode.tape.free(self._device, address, size_bytes, self._call.stream)
 
 
 def _signature(call: Call) -> tuple[Hashable, ...]:
@@ -347,11 +347,10 @@ class DryMode(TorchDispatchMode):
 
     def allocate_inside(self, device: int, call: Call, inside: Allocation) -> tuple[int, int]:
         """Return the address and the bytes of what a kernel allocates: less than it wanted if it can do with less and has to."""
-        stream = call.stream
         if inside.freed != "with_context":
-            return self._allocate_one_of(
-                (inside.size_bytes, *(inside.needed_bytes or ())), device, call, inside.purpose
-            )
+            sizes = (inside.size_bytes, *(inside.needed_bytes or ()))
+            return self._allocate_one_of(sizes, device, call, inside.purpose)
+        stream = call.stream
         key = (device, stream, inside.purpose)
         address, size_bytes = self._kept.get(key, (0, 0))
         if inside.size_bytes > size_bytes:
