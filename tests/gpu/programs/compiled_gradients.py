@@ -1,0 +1,57 @@
+"""Gradients of models whose blocks are compiled with several budgets, from those of the uncompiled model; prints JSON.
+
+In double precision, and without dropout, for which compiled code draws other numbers.
+"""
+
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import torch
+
+sys.path.append(str(Path(__file__).parents[3] / "bench"))
+from checkpoint_models import Gpt, ResNet, cross_entropy
+
+from vram.planning._compiled import Applied, Compiler
+from vram.planning._region import CheckpointRegion
+
+assert sys.argv[1] == "native"
+warnings.simplefilter("ignore")
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+with torch.device("cuda"):
+    resnet, images = ResNet((2, 1, 1, 1), 16), torch.randn(8, 3, 64, 64)
+    gpt, tokens = Gpt(128, 4, 4, 100, 64), torch.randint(0, 100, (4, 64))
+for module in gpt.modules():
+    if isinstance(module, torch.nn.Dropout):
+        module.p = 0.0
+
+
+def gradients(model, sample):
+    model.zero_grad(set_to_none=True)
+    cross_entropy(model(sample)).backward()
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+
+def differences(model, sample, blocks):
+    count = len(blocks)
+    ways = {str(budget): [budget] * count for budget in (1.0, 0.99, 0.0)}
+    ways["mixed"] = [(0.99, 0.0, 1.0)[3 * i // count] for i in range(count)]
+    expected, compiler, found = gradients(model, sample), Compiler(), {}
+    for way, budgets in ways.items():
+        for regions in ((), (CheckpointRegion(0, 1),)) if way == "1.0" else ((),):
+            applied = Applied(model, blocks, "blocks", budgets, regions, compiler)
+            difference = (gradients(model, sample) - expected).norm() / expected.norm()
+            found[f"{way}, {len(regions)} regions"] = float(difference)
+            applied.remove()
+    return found
+
+
+began = time.monotonic()
+found = {
+    "resnet": differences(resnet, images, [resnet.stem, *resnet.blocks]),
+    "gpt": differences(gpt, tokens, list(gpt.blocks)),
+}
+print(json.dumps({"differences": found, "seconds": time.monotonic() - began}))
