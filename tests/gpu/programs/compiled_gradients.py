@@ -3,39 +3,42 @@
 In double precision, and without dropout, for which compiled code draws other numbers.
 """
 
+import importlib
 import json
 import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 
-sys.path.append(str(Path(__file__).parents[3] / "bench"))
-from checkpoint_models import Gpt, ResNet, cross_entropy
-
 from vram.planning._compiled import Applied, Compiler
 from vram.planning._region import CheckpointRegion
+
+sys.path.append(str(Path(__file__).parents[3] / "bench"))
+models: Any = importlib.import_module("checkpoint_models")
 
 assert sys.argv[1] == "native"
 warnings.simplefilter("ignore")
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 with torch.device("cuda"):
-    resnet, images = ResNet((2, 1, 1, 1), 16), torch.randn(8, 3, 64, 64)
-    gpt, tokens = Gpt(128, 4, 4, 100, 64), torch.randint(0, 100, (4, 64))
+    resnet, images = models.ResNet((1, 1), 16), torch.randn(8, 3, 64, 64)
+    gpt, tokens = models.Gpt(128, 4, 4, 100, 64), torch.randint(0, 100, (4, 64))
 for module in gpt.modules():
     if isinstance(module, torch.nn.Dropout):
         module.p = 0.0
 
 
-def gradients(model, sample):
+def gradients(model: Any, sample: torch.Tensor) -> torch.Tensor:
     model.zero_grad(set_to_none=True)
-    cross_entropy(model(sample)).backward()
+    models.cross_entropy(model(sample)).backward()
     return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
 
 
-def differences(model, sample, blocks):
+def differences(model: Any, sample: torch.Tensor, blocks: list[Any]) -> dict[str, float]:
+    """The norm of the difference, as a share of that of the gradients, by what blocks keep."""
     count = len(blocks)
     ways = {str(budget): [budget] * count for budget in (1.0, 0.99, 0.0)}
     ways["mixed"] = [(0.99, 0.0, 1.0)[3 * i // count] for i in range(count)]
