@@ -16,7 +16,7 @@ from torch import nn
 import vram
 from vram.dry import _clock, dry_run
 from vram.planning import _chain, _live
-from vram.planning._measure import watched_step
+from vram.planning._measure import Mark, Step, watched_step
 from vram.planning._plan import plan_checkpoints
 from vram.planning._region import CheckpointRegion
 from vram.planning._regions import Regions
@@ -90,10 +90,37 @@ def test_results_that_are_freed_in_the_forward_pass_count_once() -> None:
             model.zero_grad(set_to_none=True)
             step = watched_step(list(model), lambda: model(sample).sum(), clock)
         ways = {"keep": _chain.costs_of(step, count)}
-    document = _chain.chain([str(i) for i in range(count)], step, ways, "keep", is_single=True)
+    document = _chain.chain([str(i) for i in range(count)], step, ways, ways["keep"], is_single=True)
     peak = max(mark.peak_bytes for mark in step.marks.values())
     assert peak > count * result
     assert abs(_chain.solve(document, 1 << 50, is_single=True).peak_bytes - peak) < 1.1 * result
+
+
+def test_blocks_keep_less_in_regions_and_outside() -> None:
+    count, mib = 8, 1 << 20
+    costs = {
+        "all": _chain.Costs(12 * mib, 10, 20, 12 * mib, 16 * mib, 0),
+        "less": _chain.Costs(6 * mib, 10, 24, 12 * mib, 17 * mib, 0),
+    }
+    after = _chain.Costs(mib, 1, 1, mib, 2 * mib, 0)
+    marks = {name: Mark(mib, mib, 0) for name in ("before 0", *(f"gradient {i}" for i in range(-1, count)))}
+    step = Step(marks, dict.fromkeys(range(-1, count), mib))
+
+    def solved(budget: int, *names: str, is_single: bool) -> _chain.Solved:
+        ways = {name: [costs[name]] * count + [after] for name in names}
+        document = _chain.chain(list(map(str, range(count))), step, ways, ways[names[-1]], is_single=is_single)
+        return _chain.solve(document, budget, is_single=is_single)
+
+    for budget in (56 * mib, 45 * mib):
+        with pytest.raises(_chain.TooSmall):
+            solved(budget, "all", "less", is_single=True)
+        both, regions_only = (solved(budget, *names, is_single=False) for names in (("all", "less"), ("all",)))
+        assert both.peak_bytes <= budget
+        assert both.regions
+        assert "less" in both.options
+        assert both.time_ns < regions_only.time_ns
+    unlimited = solved(1 << 50, "all", "less", is_single=False)
+    assert (unlimited.regions, unlimited.options) == ((), ("all",) * count)
 
 
 def test_an_applied_plan_gives_the_same_gradients_and_can_be_removed(full_bytes: int) -> None:

@@ -36,7 +36,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Solved:
-    """A schedule: regions of several blocks, or the option of each block."""
+    """A schedule: regions of several blocks, and the option with which each block runs before its backward pass."""
 
     regions: tuple[CheckpointRegion, ...]
     options: tuple[str, ...]
@@ -105,33 +105,34 @@ def _option(name: str, costs: Costs) -> dict[str, Any]:
     }
 
 
-def chain(names: list[str], step: Step, ways: dict[str, list[Costs]], again: str, *, is_single: bool) -> dict[str, Any]:
+def chain(
+    names: list[str], step: Step, ways: dict[str, list[Costs]], again: list[Costs], *, is_single: bool
+) -> dict[str, Any]:
     """Return the chain (vram.chain/1) of a step.
 
     Args:
         names: The names of the blocks.
         step: A step, for what all have in common.
         ways: By the name of an option, what each block takes that way, and what follows the blocks. The first keeps everything.
-        again: The way in which each block runs again.
-        is_single: Each region is one block, in one of these ways; otherwise regions of several blocks, which keep nothing.
+        again: What each block takes where it runs without keeping anything, and runs again.
+        is_single: There are no regions of several blocks.
     """
     count = len(names)
-    kept, repeated = next(iter(ways.values())), ways[again]
+    kept = next(iter(ways.values()))
     step_ns = time_of(kept)
     stages = []
     for number, costs in enumerate(kept):
         is_last = number == count
         output = 0 if is_last else step.border_bytes[number]
-        offered = ways if is_single and not is_last else [next(iter(ways))]
-        options = [_option(name, ways[name][number]) for name in offered]
+        options = [_option(name, costs_of_way[number]) for name, costs_of_way in ways.items()][: 1 if is_last else None]
         stages.append(
             {
                 "name": "after" if is_last else names[number],
                 "output_bytes": output,
                 "gradient_bytes": output if f"gradient {number}" in step.marks else 0,
                 "parameter_gradient_bytes": costs.parameter_bytes,
-                "forward_ns": _forbidden_ns(step_ns) if is_single or is_last else repeated[number].forward_ns,
-                "forward_peak_bytes": max(output, repeated[number].forward_peak_bytes),
+                "forward_ns": _forbidden_ns(step_ns) if is_single or is_last else again[number].forward_ns,
+                "forward_peak_bytes": max(output, again[number].forward_peak_bytes),
                 "options": options,
             }
         )
@@ -172,7 +173,7 @@ def solve(document: dict[str, Any], budget_bytes: int, *, is_single: bool) -> So
     step_ns = sum(o["forward_ns"] + o["backward_ns"] for o in (stage["options"][0] for stage in document["stages"]))
     if plan["time_ns"] > _forbidden_ns(step_ns) // 2 or plan["regions"] is None:
         raise TooSmall(None)
-    options = tuple(stage["option_name"] for stage in plan["stages"][:-1]) if is_single else ()
+    options = tuple(stage["option_name"] for stage in plan["stages"][:-1])
     return Solved(() if is_single else _nested(plan["regions"]), options, plan["time_ns"], plan["peak_bytes"])
 
 

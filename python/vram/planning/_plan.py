@@ -176,7 +176,10 @@ def _planned(
         steps["products"] = _timed(trial.step(_each(count, keeps_products=True))[0], measured, 2)
     ways = {name: _chain.costs_of(step, count) for name, step in steps.items()}
     kinds = [True] if question.is_single or not keep.is_direct else [False, True]
-    chains = {single: _chain.chain(names, keep, ways, "recompute", is_single=single) for single in kinds}
+    offered = {True: ways, False: {"keep": ways["keep"]}}
+    chains = {
+        single: _chain.chain(names, keep, offered[single], ways["recompute"], is_single=single) for single in kinds
+    }
 
     best: CheckpointPlan | None = None
     if least_peak <= budget_bytes:  # nothing slower than this is worth it
@@ -191,7 +194,7 @@ def _planned(
                 if error.smallest_bytes is not None and not single:
                     smallest.append(error.smallest_bytes + budget_bytes - wanted)
                 break
-            regions = solved.regions or _chosen(solved.options)
+            regions = _chosen(solved.options) if single else solved.regions
             try:
                 _, peak = trial.step(regions)
             except VramError:

@@ -110,7 +110,7 @@ class _Search:
             return self._plan(budget_bytes, full_peak, full_peak, full_ns, full_ns, ())
         again = self._again(step, keep)
         names = [layer.name for layer in self._layers]
-        document = _chain.chain(names, step, {"keep": keep, "again": again}, "again", is_single=True)
+        document = _chain.chain(names, step, {"keep": keep, "again": again}, again, is_single=True)
         every = tuple(i for i, layer in enumerate(self._layers) if _is_pure(layer))
         every_peak = self._peak(every)
         wanted, best, tried = budget_bytes, None, set[tuple[int, ...]]()

@@ -160,9 +160,9 @@ class CompiledSearch:
             costs = [found.get(i, each) for i, each in enumerate(_chain.costs_of(least, count))]
             ways[str(budget)] = self._with_times_of_kinds(costs)
         keep = {"keep": ways[str(_BUDGETS[0])]}
-        self._full_chain = _chain.chain(self._question.names, least, keep, "keep", is_single=True)
+        self._full_chain = _chain.chain(self._question.names, least, keep, keep["keep"], is_single=True)
         for kind in [True] if self._question.is_single or not least.is_direct else [True, False]:
-            chain = _chain.chain(self._question.names, least, ways, str(_BUDGETS[-1]), is_single=kind)
+            chain = _chain.chain(self._question.names, least, ways, ways[str(_BUDGETS[-1])], is_single=kind)
             chain["fixed_bytes"] += self._state_bytes
             self._chains[kind] = chain
 
@@ -200,7 +200,7 @@ class CompiledSearch:
         if single not in self._bounds:
             self._bounds[single] = self._bounds_of(self._chains[single], single)
         least, most = self._bounds[single]
-        rounds, count = 0, len(self._blocks)
+        rounds = 0
         for _ in range(_REQUESTS):
             request = next_request(self._answers[single], budget_bytes, least, most)
             if request is None:
@@ -210,8 +210,7 @@ class CompiledSearch:
             except _chain.TooSmall:
                 least = request + max(1, budget_bytes >> 5)
                 continue
-            budgets = tuple(map(float, solved.options)) if single else (1.0,) * count
-            choice = _Choice("blocks", budgets, solved.regions)
+            choice = _Choice("blocks", tuple(map(float, solved.options)), solved.regions)
             rounds += choice not in self._measured
             if rounds > _ROUNDS:
                 break
