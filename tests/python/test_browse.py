@@ -6,10 +6,11 @@ VRAM_BINARY names the program under test.
 import contextlib
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -131,6 +132,51 @@ def test_stopped_and_continued_it_draws_again(tmp_path: pathlib.Path) -> None:
         terminal.press("q")
         wait_until(lambda: terminal.lines()[-1] == "$" and terminal.state("alternate_on") == "0")
         assert terminal.state("cursor_flag") == "1"
+
+
+class Orphan:
+    """The program on a terminal of its own without a shell, as under docker run or ssh HOST COMMAND."""
+
+    def __init__(self, *words: str) -> None:
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.execve(BINARY, [BINARY, *words], environment(TERM="xterm"))
+        self.output = b""
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._terminal, keys)
+
+    def read_until(self, is_done: Callable[[], bool]) -> None:
+        os.set_blocking(self._terminal, False)
+
+        def reads() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                self.output += os.read(self._terminal, 1 << 16)
+            return is_done()
+
+        wait_until(reads)
+
+    def state(self) -> str:
+        return pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+    def close(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._terminal)
+
+
+def test_it_does_not_stop_where_nothing_can_continue_it() -> None:
+    program = Orphan("report", str(LEAK), "--interactive")
+    try:
+        program.read_until(lambda: b"F10" in program.output)
+        program.output = b""
+        program.type(b"\x1a")  # Ctrl-Z
+        program.read_until(lambda: program.state() == "T" or b"F10" in program.output)
+        assert program.state() != "T"
+        program.type(b"q")
+        program.read_until(lambda: b"\x1b[?1049l" in program.output)
+    finally:
+        program.close()
 
 
 def test_without_colours_the_moment_is_seen(tmp_path: pathlib.Path) -> None:

@@ -120,6 +120,23 @@ std::optional<Event> character_event(wint_t character) {
 
 std::string_view glyph_of(const Cell& cell) { return cell.utf8.data(); }
 
+// As SIGTSTP does by default. Unlike SIGSTOP, the kernel discards it if the process has no shell
+// that could continue it (docker run, ssh HOST vram top).
+void stop_until_continued() {
+  struct sigaction before{};
+  struct sigaction usual{};
+  usual.sa_handler = SIG_DFL;
+  sigset_t stop{};
+  sigset_t mask{};
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  (void)sigaction(SIGTSTP, &usual, &before);
+  (void)raise(SIGTSTP);
+  (void)pthread_sigmask(SIG_UNBLOCK, &stop, &mask);
+  (void)pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  (void)sigaction(SIGTSTP, &before, nullptr);
+}
+
 }  // namespace
 
 struct Terminal::State {
@@ -281,7 +298,7 @@ void Terminal::resize() {
 
 void Terminal::suspend() {
   endwin();
-  (void)raise(SIGSTOP);
+  stop_until_continued();
   state_->shown.reset();
   resize();
 }

@@ -40,7 +40,8 @@ class Terminal {
   [[nodiscard]] std::vector<top::Event> events();
   // Reads the size again.
   void resize();
-  // Restores the terminal and stops the program, as Ctrl-Z does; returns when it continues.
+  // Restores the terminal and stops the program, as Ctrl-Z does; returns when it continues. Returns
+  // at once if there is no shell that could continue it.
   void suspend();
   // Restores the terminal finally.
   void restore();
