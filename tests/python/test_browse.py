@@ -179,6 +179,19 @@ def test_it_does_not_stop_where_nothing_can_continue_it() -> None:
         program.close()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1])
+def test_a_signal_while_it_reads_restores_the_terminal(tmp_path: pathlib.Path, number: signal.Signals) -> None:
+    os.mkfifo(tmp_path / "run.vtrace")  # without a writer, reading takes as long as the test
+    terminal = Terminal(tmp_path, {**environment(), "BINARY": BINARY, "TERM": "screen"}, 100, 24)
+    try:
+        terminal.run('stty -a > before; clear; "$BINARY" report run.vtrace --interactive; echo code $?')
+        wait_until(lambda: terminal.shows("reading run.vtrace"))
+        os.kill(pid_of_top(terminal), number)
+        is_as_it_was(terminal, 1 if number in (signal.SIGINT, signal.SIGTERM) else 128 + number)
+    finally:
+        terminal.close()
+
+
 def test_without_colours_the_moment_is_seen(tmp_path: pathlib.Path) -> None:
     with browsing(tmp_path, NO_COLOR="1") as terminal:
         styled = terminal.styled()

@@ -306,6 +306,9 @@ void Terminal::suspend() {
 namespace {
 
 constexpr std::array kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+// They end the program where nothing waits for them, as while a recording is read. ncurses handles
+// SIGINT and SIGTERM.
+constexpr std::array kEndings = {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
 
 // For a signal's handler: plain memory that is there before it runs.
 std::array<char, 512> farewell_text;
@@ -320,6 +323,13 @@ extern "C" void give_back(int signal) {
   (void)raise(signal);
 }
 
+// Another action stays: nohup ignores SIGHUP.
+void replace_action(int signal, void (*expected)(int), void (*action)(int)) {
+  struct sigaction now{};
+  if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == expected)
+    std::signal(signal, action);
+}
+
 }  // namespace
 
 void remember_terminal_modes() { has_modes = tcgetattr(STDIN_FILENO, &modes_before) == 0; }
@@ -328,10 +338,12 @@ void guard_terminal(const std::string& farewell) {
   farewell_length = std::min(farewell.size(), farewell_text.size());
   std::copy_n(farewell.begin(), farewell_length, farewell_text.begin());
   for (const int fault : kFaults) std::signal(fault, give_back);
+  for (const int ending : kEndings) replace_action(ending, SIG_DFL, give_back);
 }
 
 void unguard_terminal() {
   for (const int fault : kFaults) std::signal(fault, SIG_DFL);
+  for (const int ending : kEndings) replace_action(ending, give_back, SIG_DFL);
 }
 
 }  // namespace vram::show

@@ -52,12 +52,13 @@ class Terminal {
   std::unique_ptr<State> state_;
 };
 
-// Restores the terminal even if the program crashes (SIGSEGV, an abort): the output and modes are
-// prepared in advance, so that the signal handler only applies them.
+// Restores the terminal even if a signal ends the program (a crash, SIGHUP or SIGQUIT while a
+// recording is read): the output and modes are prepared in advance, so that the signal handler only
+// applies them.
 
 // Stores the current modes of standard input. Call it before they are changed.
 void remember_terminal_modes();
-// From now on, a crash writes `farewell` and restores the modes; then the signal has its usual
+// From now on, such a signal writes `farewell` and restores the modes; then it has its usual
 // effect.
 void guard_terminal(const std::string& farewell);
 void unguard_terminal();
