@@ -1,10 +1,10 @@
 """What the flight recorder and vram.watch() cost, in many short neighbouring measurements of one process; prints Markdown.
 
-    python bench/gpu/recording_cost.py PROGRAM SECONDS OUT.json [--device cpu]
+    python bench/gpu/recording_cost.py PROGRAM SECONDS OUT.json [--device cpu] [--settle 0]
 
 Chunks of a few steps alternate: base, way, base, way; the ways come in random order. The quotient of a pair is that of the way's
-chunk and the mean of the two bases around it. Each chunk begins after warm steps under the way. Median of the pairs' quotients with
-a bootstrap interval of 95 %. "pair": ns of torch.empty() and del, at a depth of 30 functions.
+chunk and the mean of the two bases around it. Each chunk begins after warm steps under the way, for --settle seconds at least: a recorder that has just been
+started makes its files and takes its first sample of the device. Median of the pairs' quotients with a bootstrap interval of 95 %. "pair": ns of torch.empty() and del, at a depth of 30 functions.
 """
 
 from __future__ import annotations
@@ -91,8 +91,11 @@ class Program:
         self.step()
         return int(torch.cuda.memory_stats()["allocation.all.allocated"] - before)
 
-    def chunk(self, warm: int | None = None) -> dict[str, float]:
+    def chunk(self, warm: int | None = None, settle_s: float = 0.0) -> dict[str, float]:
+        until = time.perf_counter() + settle_s
         for _ in range(self.warm if warm is None else warm):
+            self.step()
+        while time.perf_counter() < until:
             self.step()
         step, clock, times = self.step, time.perf_counter, []
         self.sync()
@@ -144,7 +147,9 @@ class Ways:
         return vram.watch(self.program.model, self.program.optimizer)
 
 
-def measure(program: Program, ways: dict[str, Any], lasting: Any, deadline: float, least: int) -> dict[str, list[Any]]:
+def measure(
+    program: Program, ways: dict[str, Any], lasting: Any, deadline: float, least: int, settle_s: float
+) -> dict[str, list[Any]]:
     """Pairs of each way until the deadline. `least`: how many bases to make before what has no way back is set."""
     pairs: dict[str, list[Any]] = {name: [] for name in ways}
     with lasting():
@@ -155,7 +160,7 @@ def measure(program: Program, ways: dict[str, Any], lasting: Any, deadline: floa
                 if time.perf_counter() > deadline and min(map(len, pairs.values())) >= least:
                     break
                 with ways[name]():
-                    during = program.chunk(WARM_OF_WAY.get(name, 2))
+                    during = program.chunk(WARM_OF_WAY.get(name, 2), settle_s)
                 after = program.chunk()
                 pairs[name].append(({key: (before[key] + after[key]) / 2 for key in FIGURES}, during))
                 before = after
@@ -195,6 +200,9 @@ def main() -> None:
     parser.add_argument("seconds", type=float)
     parser.add_argument("out", type=Path)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument(
+        "--settle", type=float, default=0.3, help="seconds of a way before each of its chunks (default: %(default)s)"
+    )
     args = parser.parse_args()
     deadline = BEGAN + args.seconds
     torch.set_num_threads(1)
@@ -237,7 +245,7 @@ def main() -> None:
             share += part
             until = ready + (deadline - 3 - ready) * share
             try:
-                pairs = measure(program, found, lasting, until, 2)
+                pairs = measure(program, found, lasting, until, 2, args.settle)
             except Exception as error:  # the other phases go on
                 print(f"{name}: {type(error).__name__}: {error}", flush=True)
                 continue
