@@ -194,7 +194,7 @@ def rows(program: Program, pairs: dict[str, list[Any]]) -> list[str]:
     return found
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", choices=[*CHUNK_S])
     parser.add_argument("seconds", type=float)
@@ -203,7 +203,11 @@ def main() -> None:
     parser.add_argument(
         "--settle", type=float, default=0.3, help="seconds of a way before each of its chunks (default: %(default)s)"
     )
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
     deadline = BEGAN + args.seconds
     torch.set_num_threads(1)
     program = Program(args.program, args.device)
