@@ -29,6 +29,7 @@
 #include <unistd.h>
 #include <utility>
 
+// size: the findings and pages of recordings are one state behind one lock
 namespace vram::serve {
 namespace {
 
@@ -38,6 +39,8 @@ constexpr size_t kMaxNameBytes = 255;
 constexpr size_t kMaxFindings = 10;
 constexpr uint64_t kMaxReportBytes = uint64_t{32} << 20;
 constexpr auto kEndTimeout = std::chrono::seconds(2);
+// Browsers wake the pages that they do not show once a minute.
+constexpr auto kRequestPause = std::chrono::seconds(90);
 constexpr std::array<std::string_view, 3> kSuffixes = {".vtrace", ".pickle", ".pkl"};
 constexpr std::array<std::string_view, 3> kPacked = {".gz", ".xz", ".zst"};
 
@@ -161,11 +164,13 @@ class Recordings::State {
     std::string key;
     FileId file;
     bool is_done = false;
+    bool is_given = false;
     std::string error = {};
     Clock::time_point used = Clock::now();
   };
   [[nodiscard]] Result<std::vector<FileId>> files() const;
   [[nodiscard]] Json entry_of(const FileId& file);
+  [[nodiscard]] static bool is_awaited(const Page& page);
   void forget_old_pages();
   [[nodiscard]] Result<> run(const Task& task, std::vector<std::string> arguments) const;
   [[nodiscard]] Explained explain(const Task& task) const;
@@ -254,6 +259,12 @@ void Recordings::State::forget_old_pages() {
   });
 }
 
+// While a program writes the recording, each request finds another file: the page that is being
+// made answers all of them, and the first of those that come when it is ready.
+bool Recordings::State::is_awaited(const Page& page) {
+  return !page.is_done || (!page.is_given && Clock::now() - page.used < kRequestPause);
+}
+
 Result<std::string> Recordings::State::request_page(const std::string& name) {
   VRAM_TRY_ASSIGN(const auto file, open_in(folder_, name));
   if (file.id.bytes > limits_.opened_bytes)
@@ -264,6 +275,9 @@ Result<std::string> Recordings::State::request_page(const std::string& name) {
   const std::lock_guard guard(mutex_);
   forget_old_pages();
   auto page = std::ranges::find(pages_, file.id, &Page::file);
+  if (page == pages_.end())
+    page = std::ranges::find_if(
+        pages_, [&](const Page& each) { return each.file.name == name && is_awaited(each); });
   if (page == pages_.end()) {
     pages_.push_front({.key = random_key(), .file = file.id});
     page = pages_.begin();
@@ -274,6 +288,7 @@ Result<std::string> Recordings::State::request_page(const std::string& name) {
   pages_.splice(pages_.begin(), pages_, page);
   const bool has_failed = !page->error.empty();
   const std::string_view state = !page->is_done ? "preparing" : has_failed ? "failed" : "ready";
+  page->is_given = state == "ready";
   const Json document = {
       {"schema", "vram.recording_page/1"},
       {"state", state},

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 // Instead of vram: its report tells what it was given.
 constexpr const char* kProgram = R"sh(#!/bin/sh
+echo "$3" >> "$(dirname "$0")/runs"
 case "$(cat "$2")" in
   bad) echo "error: $2: expected a recording, found nonsense" >&2; exit 2 ;;
   hang) while :; do sleep 1; done ;;
@@ -150,6 +151,22 @@ TEST_F(RecordingsTest, AChangedFileHasAnotherReport) {
   const std::string second = page_of(*recordings, "run.vtrace")["path"];
   EXPECT_NE(first, second);
   EXPECT_EQ(read_list(*recordings).size(), 1U);
+}
+
+// Each request finds another file; a page takes longer than a client waits between two requests.
+TEST_F(RecordingsTest, AFileThatGrowsHasAReportOfItsFirstRequest) {
+  const auto recordings = open();
+  std::string text = "good";
+  Json answer;
+  EXPECT_TRUE(eventually([&] {
+    write("run.vtrace", text += '.');
+    answer = Json::parse(recordings->request_page("run.vtrace").value());
+    return answer["state"] != "preparing";
+  }));
+  EXPECT_EQ(answer["state"], "ready");
+  EXPECT_EQ(read_whole(folder_.file("runs"), 1000).value(), "--html\n") << "made once";
+  write("run.vtrace", text += '.');
+  EXPECT_NE(page_of(*recordings, "run.vtrace")["path"], answer["path"]) << "then anew";
 }
 
 TEST_F(RecordingsTest, LargeFilesAreReadOnRequestAndVeryLargeOnesNever) {
