@@ -166,7 +166,7 @@ TEST_F(RecordingsTest, AFileThatGrowsHasAReportOfItsFirstRequest) {
   EXPECT_EQ(answer["state"], "ready");
   EXPECT_EQ(read_whole(folder_.file("runs"), 1000).value(), "--html\n") << "made once";
   write("run.vtrace", text += '.');
-  EXPECT_NE(page_of(*recordings, "run.vtrace")["path"], answer["path"]) << "then anew";
+  EXPECT_NE(page_of(*recordings, "run.vtrace")["path"], answer["path"]) << "then another";
 }
 
 TEST_F(RecordingsTest, LargeFilesAreReadOnRequestAndVeryLargeOnesNever) {
