@@ -10,6 +10,7 @@ import pty
 import re
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -137,10 +138,10 @@ def test_stopped_and_continued_it_draws_again(tmp_path: pathlib.Path) -> None:
 class Orphan:
     """The program on a terminal of its own without a shell, as under docker run or ssh HOST COMMAND."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, **variables: str) -> None:
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
-            os.execve(BINARY, [BINARY, *words], environment(TERM="xterm"))
+            os.execve(BINARY, [BINARY, *words], environment(TERM="xterm", **variables))
         self.output = b""
 
     def type(self, keys: bytes) -> None:
@@ -175,6 +176,22 @@ def test_it_does_not_stop_where_nothing_can_continue_it() -> None:
         assert program.state() != "T"
         program.type(b"q")
         program.read_until(lambda: b"\x1b[?1049l" in program.output)
+    finally:
+        program.close()
+
+
+def test_words_are_in_the_codeset_of_the_terminal(tmp_path: pathlib.Path) -> None:
+    locale = tmp_path / "zh_CN.GBK"
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(["localedef", "-f", "GBK", "-i", "zh_CN", locale], stderr=subprocess.DEVNULL, timeout=120)
+    if not locale.exists():
+        pytest.skip("localedef or its GBK is not installed (package locales)")
+    program = Orphan("report", str(LEAK), "--interactive", LC_ALL=locale.name, LOCPATH=str(tmp_path))
+    try:
+        program.read_until(lambda: b"F10" in program.output)
+        program.type("/漢".encode("gbk"))
+        program.read_until(lambda: "漢" in program.output.decode("gbk", errors="replace"))
+        assert "帮助" in program.output.decode("gbk")
     finally:
         program.close()
 

@@ -148,16 +148,20 @@ def test_every_chinese_locale_counts(locale: str) -> None:
     assert "用法：" in shown("help", "report", LANG=locale)
 
 
-def test_the_codeset_of_the_terminal_is_used() -> None:
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [(["help", "report"], "用法：vram report"), (["top", "--gpu", "sim", "--once"], "名称                   显存")],
+)
+def test_the_codeset_of_the_terminal_is_used(words: list[str], part: str) -> None:
     for codeset in ("GB18030", "GBK"):
         done = subprocess.run(
-            [BINARY, "help", "report"],
+            [BINARY, *words],
             capture_output=True,
             timeout=60,
             check=True,
             env=environment(LANG=f"zh_CN.{codeset}"),
         )
-        assert "用法：vram report" in done.stdout.decode(codeset)
+        assert part in done.stdout.decode(codeset)
 
 
 def test_other_languages_are_english() -> None:

@@ -8,10 +8,12 @@
 #include <climits>
 #include <clocale>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cwchar>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -68,14 +70,41 @@ constexpr std::array kKeyCodes = {
     KeyCode{KEY_F(7), Key::kF7},      KeyCode{KEY_F(8), Key::kF8},
     KeyCode{KEY_F(9), Key::kF9},      KeyCode{KEY_F(10), Key::kF10}};
 
+bool decodes_utf8() {
+  wchar_t letter = 0;
+  return std::mbtowc(&letter, "\xE2\x96\x88", 3) == 3 && letter == L'\u2588';
+}
+
 // The locale of the environment, else one for the same characters that every system has.
 bool is_utf8_possible() {
-  const auto works = [] {
-    wchar_t letter = 0;
-    return std::mbtowc(&letter, "\xE2\x96\x88", 3) == 3 && letter == L'\u2588';
-  };
-  if (std::setlocale(LC_CTYPE, "") != nullptr && works()) return true;
-  return std::setlocale(LC_CTYPE, "C.UTF-8") != nullptr && works();
+  if (std::setlocale(LC_CTYPE, "") != nullptr && decodes_utf8()) return true;
+  return std::setlocale(LC_CTYPE, "C.UTF-8") != nullptr && decodes_utf8();
+}
+
+// Whether the locale of the environment has another codeset with wide characters, such as GB18030.
+bool is_other_codeset() {
+  return std::setlocale(LC_CTYPE, "") != nullptr && MB_CUR_MAX > 1 && !decodes_utf8();
+}
+
+// The first character of valid UTF-8.
+wchar_t character_of(std::string_view utf8) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(utf8[i]); };
+  if (utf8.empty() || byte(0) < 0x80) return utf8.empty() ? L' ' : static_cast<wchar_t>(byte(0));
+  const size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
+  uint32_t point = byte(0) & (0xFFU >> (length + 1));
+  for (size_t i = 1; i < std::min(length, utf8.size()); ++i)
+    point = point << 6U | (byte(i) & 0x3FU);
+  return static_cast<wchar_t>(point);
+}
+
+std::string utf8_of(wint_t point) {
+  const auto last = [](wint_t bits) { return static_cast<char>(0x80U | (bits & 0x3FU)); };
+  if (point < 0x80) return {static_cast<char>(point)};
+  if (point < 0x800) return {static_cast<char>(0xC0U | point >> 6U), last(point)};
+  if (point < 0x10000)
+    return {static_cast<char>(0xE0U | point >> 12U), last(point >> 6U), last(point)};
+  return {static_cast<char>(0xF0U | point >> 18U), last(point >> 12U), last(point >> 6U),
+          last(point)};
 }
 
 std::string capability(const char* name) {
@@ -109,11 +138,7 @@ std::optional<Event> character_event(wint_t character) {
   if (character == L'\t') return Event{Key::kTab, "", {}};
   if (character == 27) return Event{Key::kEscape, "", {}};
   if (character == 8 || character == 127) return Event{Key::kBackspace, "", {}};
-  std::array<char, MB_LEN_MAX> utf8{};
-  std::mbstate_t state{};
-  const size_t length = std::wcrtomb(utf8.data(), static_cast<wchar_t>(character), &state);
-  if (length == static_cast<size_t>(-1)) return std::nullopt;
-  std::string text(utf8.data(), length);
+  std::string text = utf8_of(character);
   if (text != printable(text)) return std::nullopt;  // a control key that means nothing here
   return Event{Key::kText, std::move(text), {}};
 }
@@ -142,16 +167,19 @@ void stop_until_continued() {
 struct Terminal::State {
   SCREEN* screen = nullptr;
   bool unicode = true;
+  bool has_codeset = false;  // other than UTF-8, and with wide characters
   bool colour = false;
   bool is_given_back = false;
   std::optional<Grid> shown;
   std::string run;  // kept for its memory
+  std::wstring wide_run;
 
   void set_up(const TerminalOptions& options);
   void set_colours();
   [[nodiscard]] attr_t attributes_of(const Cell& cell) const;
   void show_row(const Grid& grid, int row);
   int show_run(const Grid& grid, top::Place place);
+  void add_wide(const Cell& cell);
   [[nodiscard]] bool is_shown(const Grid& grid, top::Place place) const {
     return shown && shown->at(place) == grid.at(place);
   }
@@ -195,7 +223,8 @@ Result<Terminal> Terminal::open(TerminalOptions options) {
     return fail(Code::kUnsupported, "standard input and output are not a terminal; {}",
                 options.instead);
   auto state = std::make_unique<State>();
-  state->unicode = is_utf8_possible() && options.unicode;
+  state->has_codeset = !options.unicode && is_other_codeset();
+  state->unicode = !state->has_codeset && is_utf8_possible() && options.unicode;
   remember_terminal_modes();
   set_escdelay(kEscapeMs);
   state->screen = newterm(nullptr, stdout, stdin);
@@ -241,20 +270,42 @@ attr_t Terminal::State::attributes_of(const Cell& cell) const {
   return attributes;
 }
 
+// As the codeset of the terminal has it; what it lacks takes as many columns.
+void Terminal::State::add_wide(const Cell& cell) {
+  const wchar_t character = character_of(glyph_of(cell));
+  std::array<char, MB_LEN_MAX> bytes{};
+  std::mbstate_t state{};
+  const bool is_shown_there =
+      character < 0x80 ||
+      (has_codeset && wcwidth(character) == cell.columns &&
+       std::wcrtomb(bytes.data(), character, &state) != static_cast<size_t>(-1));
+  if (is_shown_there)
+    wide_run += character;
+  else
+    wide_run.append(cell.columns, L'?');
+}
+
 // Neighbours that changed and look alike go together. The column behind them.
 int Terminal::State::show_run(const Grid& grid, top::Place place) {
   const Cell& first = grid.at(place);
   run.clear();
+  wide_run.clear();
   int end = place.column;
   for (; end < grid.size().columns; ++end) {
     const top::Place at = {end, place.row};
     const Cell& cell = grid.at(at);
     if (cell.style != first.style || cell.is_inverted != first.is_inverted) break;
     if (cell.columns > 0 && is_shown(grid, at)) break;
-    run += glyph_of(cell);
+    if (unicode)
+      run += glyph_of(cell);
+    else if (cell.columns > 0)
+      add_wide(cell);
   }
   attrset(static_cast<int>(attributes_of(first)));
-  mvaddnstr(place.row, place.column, run.data(), static_cast<int>(run.size()));
+  if (unicode)
+    mvaddnstr(place.row, place.column, run.data(), static_cast<int>(run.size()));
+  else
+    mvaddnwstr(place.row, place.column, wide_run.data(), static_cast<int>(wide_run.size()));
   return end;
 }
 

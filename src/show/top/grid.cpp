@@ -120,6 +120,12 @@ void Grid::make_ascii() {
       continue;
     }
     const std::string ascii = to_ascii(glyph_of(cell));
+    // A wide character of a translation, in whose codeset it will be shown.
+    if (!ascii.empty() && static_cast<unsigned char>(ascii.front()) >= 0x80) {
+      cell.utf8 = {};
+      ascii.copy(cell.utf8.data(), cell.utf8.size() - 1);
+      continue;
+    }
     for (size_t column = 0; column < cell.columns; ++column) {
       Cell& part = cells_[i + column];
       part.utf8 = {column < ascii.size() ? ascii[column] : '?'};
