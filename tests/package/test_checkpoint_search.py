@@ -14,6 +14,7 @@ from torch import nn
 import vram
 from vram.planning import _chain, _search
 from vram.planning._compiled import Compiler
+from vram.planning._measure import Mark, Step
 from vram.planning._question import Question
 
 MB, GB = 10**6, 10**9
@@ -189,3 +190,47 @@ def test_the_whole_of_a_resnet_is_tried_within_the_budget_where_a_third_share_fi
     peaks: dict[float, int | None] = {1.0: 11_186_232_320, 0.99: 6_828_010_496, 0.5: 6_287_872_000, 0.2: 6_215_073_792}
     assert tried_models(peaks, 6_287_872_000) == [1.0, 0.99, 0.5], "measured on an H200"
     assert tried_models(peaks, 5_643_502_336)[:3] == [1.0, 0.99, 0.45]
+
+
+class Measured(_search.CompiledSearch):
+    """A GPU of 1,200 MB, and blocks with known sizes, which are watched as they are on a GPU. The first can keep its result only."""
+
+    LIMIT_BYTES, RESULT_BYTES, KEPT_BYTES = 1_200 * MB, 10 * MB, (10_000 * MB, 100 * MB, 100 * MB)
+
+    def __init__(self, allows_regions: bool) -> None:
+        model = nn.Module()
+        model.layers = nn.ModuleList(nn.Linear(1, 1 + i) for i in range(len(self.KEPT_BYTES)))
+        names = [f"layers.{i}" for i in range(len(self.KEPT_BYTES))]
+        question = Question(model, torch.zeros(1), None, lambda output: output, names, False, not allows_regions)
+        super().__init__(question, torch.device("cpu"), Compiler(), object())
+
+    def _watch(self, budgets: list[float]) -> Step:
+        """Each keeps its result, and this share of the rest; a backward pass takes longer if it has to run it again."""
+        count, live, time_ns = len(budgets), 100 * MB, 0
+        kept = [self.RESULT_BYTES + int(b * each) for b, each in zip(budgets, self.KEPT_BYTES, strict=True)]
+        marks = {"start": Mark(live, live, 0)}
+        for number, each in enumerate(kept):
+            marks[f"before {number}"] = Mark(live, live, time_ns)
+            live, time_ns = live + each, time_ns + 10**6
+            marks[f"after {number}"] = Mark(live, live, time_ns)
+        marks["loss"] = Mark(live, live, time_ns)
+        for number in range(count - 1, -1, -1):
+            marks[f"gradient {number}"] = Mark(live, live + 10 * MB, time_ns)
+            live, time_ns = live - kept[number], time_ns + int(10**6 * (3 - budgets[number]))
+        marks["end"] = Mark(live, live + 10 * MB, time_ns)
+        if max(mark.peak_bytes for mark in marks.values()) > self.LIMIT_BYTES:
+            raise torch.cuda.OutOfMemoryError
+        return Step(marks, dict.fromkeys(range(-1, count), self.RESULT_BYTES))
+
+    def _measure_now(self, choice: _search._Choice) -> _search._Measured:
+        if choice.compiled == "model":
+            raise torch.cuda.OutOfMemoryError
+        marks = self._watch(list(choice.budgets)).marks
+        return _search._Measured(max(mark.peak_bytes for mark in marks.values()), 0, marks["end"].time_ns)
+
+
+@pytest.mark.parametrize("allows_regions", [False, True])
+def test_a_block_that_never_fits_with_a_budget_is_not_planned_with_it(allows_regions: bool) -> None:
+    plan = Measured(allows_regions).plan(Measured.LIMIT_BYTES)
+    assert plan.activation_budgets == (0.0, 1.0, 1.0)
+    assert all(each.peak_bytes is not None for each in plan.tried if "blocks" in each.way)

@@ -154,16 +154,22 @@ class CompiledSearch:
             raise VramError(
                 tr("the GPU ran out of memory even with blocks that keep nothing but their input; use a smaller batch")
             )
-        ways = {}
+        least_costs = _chain.costs_of(least, count)
+        ways: dict[str, list[Costs]] = {}
+        ran: set[tuple[int, str]] = set()
         for budget in _BUDGETS:
-            found = dict(self._costs(budget, range(count))) if budget > 0 else {}
-            costs = [found.get(i, each) for i, each in enumerate(_chain.costs_of(least, count))]
+            found = dict(self._costs(budget, range(count)) if budget > 0 else enumerate(least_costs))
+            ran.update((i, str(budget)) for i in found)
+            costs = [found.get(i, each) for i, each in enumerate(least_costs)]
             ways[str(budget)] = self._with_times_of_kinds(costs)
         keep = {"keep": ways[str(_BUDGETS[0])]}
         self._full_chain = _chain.chain(self._question.names, least, keep, keep["keep"], is_single=True)
         for kind in [True] if self._question.is_single or not least.is_direct else [True, False]:
             chain = _chain.chain(self._question.names, least, ways, ways[str(_BUDGETS[-1])], is_single=kind)
             chain["fixed_bytes"] += self._state_bytes
+            for number, stage in enumerate(chain["stages"][:-1]):
+                # Without what ran out of memory even where this block alone kept it.
+                stage["options"] = [each for each in stage["options"] if (number, each["name"]) in ran]
             self._chains[kind] = chain
 
     def _with_times_of_kinds(self, costs: list[Costs]) -> list[Costs]:
