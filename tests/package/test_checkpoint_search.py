@@ -16,6 +16,7 @@ from vram.planning import _chain, _search
 from vram.planning._compiled import Compiler
 from vram.planning._measure import Mark, Step
 from vram.planning._question import Question
+from vram.planning._region import CheckpointRegion
 
 MB, GB = 10**6, 10**9
 # Results of blocks with the sizes of a ResNet-50's in MB, the stem first.
@@ -234,3 +235,11 @@ def test_a_block_that_never_fits_with_a_budget_is_not_planned_with_it(allows_reg
     plan = Measured(allows_regions).plan(Measured.LIMIT_BYTES)
     assert plan.activation_budgets == (0.0, 1.0, 1.0)
     assert all(each.peak_bytes is not None for each in plan.tried if "blocks" in each.way)
+
+
+def test_choices_are_described_in_the_language_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice = _search._Choice("blocks", (1.0, 0.5, 1.0), (CheckpointRegion(0, 1),))
+    assert str(choice) == "blocks compiled, 2 with 1, 1 with 0.5, 1 regions run again"
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "zh_CN")
+    assert str(choice) == "逐块编译，2 个用 1，1 个用 0.5，1 个区域重新计算"

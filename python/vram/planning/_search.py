@@ -48,9 +48,9 @@ class _Choice:
     def __str__(self) -> str:
         if self.compiled == "model":
             return tr("model compiled with activation_memory_budget {:g}").format(self.budgets[0])
-        counts = [f"{self.budgets.count(each)} with {each:g}" for each in dict.fromkeys(self.budgets)]
-        regions = tr(", {} regions run again").format(len(self.regions)) if self.regions else ""
-        return f"blocks compiled, {', '.join(counts)}{regions}"
+        parts = [tr("{} with {:g}").format(self.budgets.count(each), each) for each in dict.fromkeys(self.budgets)]
+        parts += [tr("{} regions run again").format(len(self.regions))] if self.regions else []
+        return tr("blocks compiled, {}").format(tr(", ").join(parts))
 
 
 _EVERYTHING = _Choice("model", (1.0,))
