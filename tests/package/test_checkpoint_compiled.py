@@ -12,6 +12,7 @@ import ctypes
 import gc
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -338,6 +339,10 @@ def own_forward(model: Tower) -> Tower:
 UNCOMPILED = CheckpointPlan(1 << 30, 0, 0, 0, 0, ("layers.0", "layers.1"), ())
 
 
+def applied(**changes: Any) -> Any:
+    return vram.checkpoint(Tower(2), plan=replace(UNCOMPILED, **changes))
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -345,6 +350,12 @@ UNCOMPILED = CheckpointPlan(1 << 30, 0, 0, 0, 0, ("layers.0", "layers.1"), ())
         (lambda: vram.plan_checkpoints(Tower(2), TOKENS, "1GiB", compile=True), vram.VramError, "this one is on cpu"),
         (lambda: vram.checkpoint(compiled_block(Tower(2)), plan=UNCOMPILED), vram.VramError, "layers.0 is compiled"),
         (lambda: Compiler().forward(own_forward(Tower(2)).layers[0], 1.0), vram.VramError, "forward of a Layer is replaced"),
+        (lambda: applied(compiled="blocks", activation_budgets=(1.0,)), ValueError, "2 with compiled='blocks', got 1"),
+        (lambda: applied(activation_budgets=(1.0, 0.0)), ValueError, "0 with compiled=None, got 2"),
+        (lambda: applied(compiled="model", activation_budgets=(1.0, 0.0)), ValueError, "1 with compiled='model', got 2"),
+        (lambda: applied(compiled="all"), ValueError, "got 'all'"),
+        (lambda: applied(compiled="model", activation_budgets=(1.0,), regions=(CheckpointRegion(0, 1),)), ValueError,
+         "no regions"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_measured_is_refused(call: Callable[[], Any], kind: type[Exception], message: str) -> None:

@@ -68,7 +68,7 @@ def checkpoint(
         **options: As in plan_checkpoints().
 
     Raises:
-        TypeError, ValueError, VramError: As in plan_checkpoints(); the plan is for another model or has impossible regions; or the model
+        TypeError, ValueError, VramError: As in plan_checkpoints(); the plan is for another model, or was changed to an impossible one; or the model
             is wrapped by FSDP2 and the plan has regions of several blocks.
 
     >>> import torch, vram
@@ -128,7 +128,22 @@ def _check(plan: Any, model: Any) -> None:
         raise ValueError(
             tr("expected the blocks of the plan to be different modules, none inside of another; plan this model again")
         )
+    _check_compiled(plan)
     _check_regions(plan.regions, CheckpointRegion(0, len(blocks) - 1), is_outermost=True)
+
+
+def _check_compiled(plan: CheckpointPlan) -> None:
+    wanted = {None: 0, "blocks": len(plan.names), "model": 1}
+    if plan.compiled not in wanted:
+        raise ValueError(tr("expected compiled to be None, 'blocks' or 'model', got {!r}").format(plan.compiled))
+    if len(plan.activation_budgets) != wanted[plan.compiled]:
+        raise ValueError(
+            tr("expected the number of activation_budgets to be {} with compiled={!r}, got {}").format(
+                wanted[plan.compiled], plan.compiled, len(plan.activation_budgets)
+            )
+        )
+    if plan.compiled == "model" and plan.regions:
+        raise ValueError(tr("expected no regions if the whole model is compiled, got {}").format(len(plan.regions)))
 
 
 def _check_regions(regions: Iterable[CheckpointRegion], around: CheckpointRegion, *, is_outermost: bool) -> None:
