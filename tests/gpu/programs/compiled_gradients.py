@@ -20,6 +20,7 @@ sys.path.append(str(Path(__file__).parents[3] / "bench"))
 models: Any = importlib.import_module("checkpoint_models")
 
 assert sys.argv[1] == "native"
+REGIONS = (CheckpointRegion(0, 2, parts=(CheckpointRegion(0, 1),)),)
 warnings.simplefilter("ignore")
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
@@ -44,7 +45,7 @@ def differences(model: Any, sample: torch.Tensor, blocks: list[Any]) -> dict[str
     ways["mixed"] = [(0.99, 0.0, 1.0)[3 * i // count] for i in range(count)]
     expected, compiler, found = gradients(model, sample), Compiler(), {}
     for way, budgets in ways.items():
-        for regions in ((), (CheckpointRegion(0, 1),)) if way == "1.0" else ((),):
+        for regions in ((), REGIONS) if way == "mixed" else ((),):
             applied = Applied(model, blocks, "blocks", budgets, regions, compiler)
             difference = (gradients(model, sample) - expected).norm() / expected.norm()
             found[f"{way}, {len(regions)} regions"] = float(difference)
