@@ -14,7 +14,18 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from vram._texts import tr
-from vram.dry import _cuda, _cudnn, _factories, _files, _guard, _parameters, _reading, _torchscript, _transformers
+from vram.dry import (
+    _cuda,
+    _cudnn,
+    _factories,
+    _files,
+    _guard,
+    _parameters,
+    _reading,
+    _torchscript,
+    _transformers,
+    _workers,
+)
 from vram.dry._choices import Choices, convolution_format
 from vram.dry._clock import Clock, Rates
 from vram.dry._distributed import fake_ranks
@@ -149,6 +160,7 @@ class Session:
             _parameters.put_in_place(patches, mode.storages)
             _cudnn.put_in_place(patches)
             _torchscript.put_in_place(patches)
+            _workers.put_in_place(patches, mode.fakes)
             stack.callback(_transformers.put_in_place(patches))
             patches.put(_memory, "pretended", _place_of(mode))
             _like_plain_tensors(patches)
