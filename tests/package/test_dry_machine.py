@@ -215,3 +215,15 @@ def test_transformers_skips_masks_as_in_a_real_run(tmp_path: Path, monkeypatch: 
         assert Model()(torch.arange(8, device="cuda")[None]) is None
         assert Model()(torch.tensor([[0, 1, 0, 1]])).tolist() == [[0, 0, 1, 1]]
     assert masks.find_packed_sequence_indices is original
+
+
+def test_gradients_where_they_are_stay(tmp_path: Path) -> None:
+    """A module that moves to where it is keeps its gradients, and one that moves takes them along."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        model = nn.Linear(3, 3).cuda()
+        model(torch.randn(2, 3, device="cuda")).sum().backward()
+        for device in ("cuda", "cuda", "cpu", "cpu"):
+            model.to(device)
+            assert model.weight.grad is not None
+            assert (model.weight.grad.shape, model.weight.grad.device.type) == ((3, 3), device)
+            assert model.weight.device.type == device

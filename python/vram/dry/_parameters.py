@@ -21,6 +21,8 @@ def _swap(first: Any, second: Any) -> None:
 
     The caller keeps `second`, which has no use any more: it gives its memory up at once, as it does if parameters change in place.
     """
+    if first is second:
+        return  # a gradient that is where its module moves
     if type(first) is type(second) and copyreg._slotnames(type(first)):  # type: ignore[attr-defined]
         _SWAP(first, second)  # DTensors, which have a fake tensor and are none
         return
