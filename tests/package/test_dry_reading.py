@@ -32,7 +32,7 @@ def test_a_loss_is_read_to_be_logged(tmp_path: Path) -> None:
         warnings.simplefilter("always")
         total = 0.0
         for _ in range(3):
-            total += torch.ones(4, device="cuda").mean().item()
+            total += torch.randn(4, device="cuda").mean().item()
         mean = total / 3
         assert isinstance(mean, Unknown)
         assert f"{mean:.4f} {mean} {round(mean, 3)}" == "unknown unknown unknown"
@@ -63,19 +63,19 @@ def as_index(loss: Any) -> Any:
 )
 def test_what_decides_is_an_error(read: Callable[..., Any], text: str, tmp_path: Path) -> None:
     with dry(tmp_path), pytest.raises(DryRunError) as error:
-        read(torch.ones((), device="cuda"))
+        read(torch.randn((), device="cuda"))
     for part in (line_of(read), text, "assume={'" + line_of(read), "run.assume("):
         assert part in str(error.value)
 
 
 def test_a_value_is_assumed_by_line_and_in_a_block(tmp_path: Path) -> None:
     with dry(tmp_path, assume={line_of(as_condition): False, line_of(counted): 7}) as run:
-        assert as_condition(torch.ones((), device="cuda")) == 2
-        assert counted(torch.ones(9, device="cuda")) == 7
+        assert as_condition(torch.randn((), device="cuda")) == 2
+        assert counted(torch.randn(9, device="cuda")) == 7
         with run.assume(0.25):
-            assert compared(torch.ones((), device="cuda")) is True
+            assert compared(torch.randn((), device="cuda")) is True
         with run.assume(0.75):
-            assert compared(torch.ones((), device="cuda")) is False
+            assert compared(torch.randn((), device="cuda")) is False
 
 
 def masked(x: Any) -> Any:
@@ -98,7 +98,7 @@ def distinct(x: Any) -> Any:
 def test_a_size_that_depends_on_values(select: Callable[..., Any], tmp_path: Path) -> None:
     x_shape = (8, 5)
     with dry(tmp_path) as run:
-        x = torch.ones(x_shape, device="cuda")
+        x = torch.randn(x_shape, device="cuda")
         with pytest.raises(DryRunError) as error:
             select(x)
         for part in (line_of(select), "aten::", "at most 40", f"assume={{'{line_of(select)}'"):
@@ -114,7 +114,7 @@ def test_a_size_that_depends_on_values(select: Callable[..., Any], tmp_path: Pat
 @pytest.mark.parametrize("read", ["tolist", "numpy"])
 def test_reading_all_values(read: str, tmp_path: Path) -> None:
     with dry(tmp_path), pytest.raises(DryRunError, match=rf"{HERE}:\d+: {read}\(\) reads all values"):
-        getattr(torch.ones(5, device="cuda").cpu(), read)()
+        getattr(torch.randn(5, device="cuda").cpu(), read)()
 
 
 def test_an_operator_without_a_fake_kernel(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_an_operator_without_a_fake_kernel(tmp_path: Path) -> None:
         library.define("unheard_of(Tensor x) -> Tensor")
         library.impl("unheard_of", lambda x: x.clone(), "CPU")
         with dry(tmp_path), pytest.raises(DryRunError) as error:
-            torch.ops.vram_test.unheard_of(torch.ones(5, device="cuda"))
+            torch.ops.vram_test.unheard_of(torch.randn(5, device="cuda"))
     for part in (f"{HERE}:", "vram_test::unheard_of", "no fake kernel", "torch.library.register_fake"):
         assert part in str(error.value)
 
@@ -147,7 +147,7 @@ def test_a_write_into_a_tensor_on_the_cpu_is_told(tmp_path: Path) -> None:
     with dry(tmp_path):
         losses = torch.zeros(3)
         with pytest.warns(UserWarning, match="keeps its old values"):
-            losses.copy_(torch.ones(3, device="cuda"))
+            losses.copy_(torch.randn(3, device="cuda"))
         assert losses.tolist() == [0, 0, 0]
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from vram._arguments import require_integers
 from vram._error import VramError
 from vram._texts import tr
+from vram.dry import _values
 from vram.dry._dry_run import DryRun, dry_run
 from vram.dry._repeat import STEPS, stopped_after
 
@@ -137,6 +138,7 @@ def main(arguments: list[str]) -> int:
     except ValueError as error:
         print(tr("error: {}").format(error), file=sys.stderr)
         return _CANNOT_FOLLOW
+    _values.is_script = True
     try:
         prints = _printing_to_standard_error() if options.json else contextlib.nullcontext()
         with prints, run, stopped_after(run, options.steps):
@@ -148,6 +150,8 @@ def main(arguments: list[str]) -> int:
         traceback.print_exception(type(error), error, _since_script(error.__traceback__))
         if type(error).__name__ != "OutOfMemoryError":
             return _FAILED
+    finally:
+        _values.is_script = False
     print(json.dumps(_result(run, options.output), indent=2) if options.json else str(run))
     return _FITS if run.fits else _FAILED
 

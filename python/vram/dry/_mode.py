@@ -25,7 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vram._texts import tr
-from vram.dry import _ctc, _cudnn
+from vram.dry import _ctc, _cudnn, _known
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
 from vram.dry._kernels import Allocation, Call, Kernels
@@ -256,7 +256,8 @@ class DryMode(TorchDispatchMode):
             return func(*args, **kwargs)
         except (fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException):
             if [str(each.type) for each in func._schema.returns] == ["bool"]:  # equal(), allclose()
-                return self.values.read(func.name(), is_floating=False)
+                known = None if self.values.has_assumption else _known.computed(func, args, kwargs)
+                return known if known is not None else self.values.read(func.name(), is_floating=False, is_bool=True)
             raise self.values.all(func.name()) from None
         except (fake_tensor.UnsupportedOperatorException, NotImplementedError) as error:
             if func._schema.is_mutable and not func._schema.returns:
@@ -271,6 +272,10 @@ class DryMode(TorchDispatchMode):
     def pretend(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = self.fake(func, args, kwargs)
         self.account(func, args, kwargs, tuple(leaves(result)))
+        _known.follow(func, args, kwargs, result)
+        if func is _ATEN._to_copy.default and not is_on_gpu(result):
+            values = _known.computed(func, args, kwargs)
+            return result if values is None else values
         return result
 
     @contextlib.contextmanager
@@ -381,7 +386,10 @@ class DryMode(TorchDispatchMode):
 
     def read_item(self, tensor: Any, operator: str) -> Any:
         """Return what item() answers."""
-        return self.values.read(operator, tensor.is_floating_point())
+        value = None if self.values.has_assumption else _known.value_of(tensor)
+        if value is not None:
+            return self.compute(torch.Tensor.tolist, (value.reshape(()),), {})
+        return self.values.read(operator, tensor.is_floating_point(), tensor.dtype == torch.bool)
 
     # ------------------------------------------------------------------------------------------ autograd's engine
 

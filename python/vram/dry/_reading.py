@@ -9,8 +9,10 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from vram._texts import tr
+from vram.dry import _known
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
 from vram.dry._values import DryRunError, Unknown, users_line, warn
@@ -41,6 +43,31 @@ def _storage_address(mode: DryMode, storage: Any) -> int:
     return storage._cdata | _NOWHERE if place is None else place[1]
 
 
+def _reader_of_all(mode: DryMode, name: str) -> Any:
+    """Return the method of this name, which answers with all values of a tensor."""
+
+    def filled(tensor: Any) -> Any:
+        number = mode.values.fill("numpy()" if name == "__array__" else f"{name}()")
+        with _disable_current_modes():
+            known = torch.zeros(tuple(tensor.shape), dtype=tensor.dtype)  # takes no memory until something is written
+            return known.fill_(number) if number else known
+
+    def read(tensor: Any, *arguments: Any, **named: Any) -> Any:
+        known = None if mode.values.has_assumption else _known.value_of(tensor)
+        if known is None and name == "__dlpack__":
+            raise mode.values.all("__dlpack__()")
+        if known is None and name == "tolist" and tensor.numel() == 1:
+            one = mode.read_item(tensor, "tolist()")
+            for _ in range(tensor.dim()):
+                one = [one]
+            return one
+        known = filled(tensor) if known is None else known
+        with _disable_current_modes():
+            return getattr(known, name)(*arguments, **named)
+
+    return read
+
+
 def put_in_place(patches: Patches, mode: DryMode) -> None:
     """Give fake tensors the methods."""
 
@@ -65,17 +92,6 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
             return format(item(tensor), spec)
         return object.__format__(tensor, "")
 
-    def values(name: str) -> Any:
-        def read(tensor: Any, *_arguments: Any, **_named: Any) -> Any:
-            if tensor.numel() == 1 and name == "tolist()":
-                one = item(tensor)
-                for _ in range(tensor.dim()):
-                    one = [one]
-                return one
-            raise mode.values.all(name)
-
-        return read
-
     for name, method in {
         "data_ptr": lambda tensor: _address(mode, tensor, sys._getframe(1).f_code.co_filename),
         "item": item,
@@ -84,10 +100,10 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
         "__bool__": lambda tensor: bool(item(tensor)),
         "__index__": lambda tensor: int(item(tensor)),
         "__format__": text,
-        "tolist": values("tolist()"),
-        "numpy": values("numpy()"),
-        "__array__": values("numpy()"),
-        "__dlpack__": values("__dlpack__()"),
+        "tolist": _reader_of_all(mode, "tolist"),
+        "numpy": _reader_of_all(mode, "numpy"),
+        "__array__": _reader_of_all(mode, "__array__"),
+        "__dlpack__": _reader_of_all(mode, "__dlpack__"),
     }.items():
         patches.put(FakeTensor, name, method)
     storage_address = torch.UntypedStorage.data_ptr

@@ -12,6 +12,8 @@ from typing import Any, Callable
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from vram.dry import _known
+
 _ATEN = torch.ops.aten
 Sized = Callable[[Any, Any, Any, Any, Any], Any]
 
@@ -25,16 +27,25 @@ def _empty(like: Any, *shape: int, dtype: Any = torch.int64) -> Any:
     return torch.empty(shape, dtype=dtype, device=like.device)
 
 
+def _size(values: Any, func: Any, args: Any, kwargs: Any, largest: int) -> int:
+    """Return the first size of a result that depends on values: as the user states, by known values, or an error."""
+    known = None if values.has_assumption else _known.computed(func, args, kwargs)
+    if known is None:
+        found: int = values.size(func.name(), largest)
+        return found
+    return int((known[0] if isinstance(known, tuple) else known).shape[0])
+
+
 def _nonzero(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     tensor = args[0]
-    count = values.size(func.name(), tensor.numel())
+    count = _size(values, func, args, kwargs, tensor.numel())
     return _made(mode, func, args, kwargs, _empty(tensor, count, tensor.dim()))
 
 
 def _masked_select(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     tensor, mask = args[:2]
     largest = torch.broadcast_shapes(tensor.shape, mask.shape).numel()
-    count = values.size(func.name(), largest)
+    count = _size(values, func, args, kwargs, largest)
     return _made(mode, func, args, kwargs, _empty(tensor, count, dtype=tensor.dtype))
 
 
@@ -61,7 +72,7 @@ def _index(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
 
 def _unique(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     tensor = args[0]
-    count = values.size(func.name(), tensor.numel())
+    count = _size(values, func, args, kwargs, tensor.numel())
     outputs = (
         _empty(tensor, count, dtype=tensor.dtype),
         _empty(tensor, *tensor.shape),
@@ -73,7 +84,7 @@ def _unique(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
 def _repeat_interleave(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     size = kwargs.get("output_size")
     if size is None:
-        size = values.size(func.name(), (1 << 31) - 1)
+        size = _size(values, func, args, kwargs, (1 << 31) - 1)
     return _made(mode, func, args, kwargs, _empty(args[0], size))
 
 

@@ -8,6 +8,7 @@ user, because the memory of the rest of the program may depend on it.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import threading
@@ -52,9 +53,22 @@ def users_line() -> str:
 
 
 class Unknown(float):
-    """A number that is not known. It calculates and prints; comparing it is an error."""
+    """A number that is not known. It calculates and prints; comparing it is an error.
 
-    __slots__ = ()
+    Attributes:
+        line: Where it was read, or the number that it was calculated from: "train.py:42".
+    """
+
+    __slots__ = ("line",)
+    line: str
+
+    def __new__(cls, value: float, line: str = "") -> Unknown:
+        made = super().__new__(cls, value)
+        made.line = line
+        return made
+
+    def __reduce__(self) -> Any:
+        return Unknown, (float(self), self.line)
 
     def __str__(self) -> str:
         return "unknown"
@@ -66,25 +80,39 @@ class Unknown(float):
 
     def __round__(self, digits: int | None = None) -> Any:  # type: ignore[override]
         if digits is None:
-            raise _decides("int()", "128")
+            raise _decides("int()", "128", self.line)
         return self
 
 
-def _decides(what: str, example: str = "0.5") -> DryRunError:
-    return DryRunError(
-        tr(
+def _decides(what: str, example: str = "0.5", read_at: str = "") -> DryRunError:
+    """Return the error of a program that decides by a value, which it has read at a line: here, unless another one is stated."""
+    here = users_line()
+    if not read_at or os.path.basename(here) == read_at:
+        text = tr(
             "{}: {} of a value that was read from a tensor: the program decides by a value that a "
             "dry run does not compute; {}"
-        ).format(users_line(), what, _ways_out(example))
-    )
+        ).format(here, what, _ways_out(example))
+    else:
+        text = tr(
+            "{}: {} of a value that was read from a tensor at {}: the program decides by a value that a "
+            "dry run does not compute; {}"
+        ).format(here, what, read_at, _ways_out(example, read_at))
+    return DryRunError(text)
 
 
-def _ways_out(example: str) -> str:
-    line = _key(users_frame())
+is_script = False  # whether `python -m vram.dry` runs the program, which then has no run to state anything to
+
+
+def _ways_out(example: str, line: str = "") -> str:
+    line = line or _key(users_frame())
+    if is_script:
+        return tr(
+            "state what to assume with --assume {}={} of python -m vram.dry, or leave the line out of the dry run"
+        ).format(line, example)
     return tr(
         "state what to assume with vram.dry_run(..., assume={{'{}': {}}}) or `with "
-        "run.assume({}):` around this line, or leave the line out of the dry run"
-    ).format(line, example, example)
+        "run.assume({}):` around {}, or leave the line out of the dry run"
+    ).format(line, example, example, line)
 
 
 def warn(text: str) -> None:
@@ -101,14 +129,23 @@ def _key(frame: FrameType | None) -> str:
 def _calculating(name: str) -> Any:
     def calculate(self: Unknown, *others: Any) -> Any:
         result = getattr(float, name)(float(self), *(float(o) if isinstance(o, float) else o for o in others))
-        return Unknown(result) if isinstance(result, float) else result
+        return Unknown(result, self.line) if isinstance(result, float) else result
 
     return calculate
 
 
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def _deciding(name: str) -> Any:
-    def decide(_self: Unknown, *_others: Any) -> Any:
-        raise _decides(f"{name.strip('_')}()", "128" if name in ("__int__", "__trunc__") else "0.5")
+    def decide(self: Unknown, *others: Any) -> Any:
+        if others and (others[0] is self or _is_infinite(others[0])):  # the number counts as finite
+            return getattr(float, name)(float(self), float(others[0]))
+        answer = _answer_of_library()
+        if answer is not None and name not in ("__int__", "__trunc__"):
+            return bool(answer)
+        raise _decides(f"{name.strip('_')}()", "128" if name in ("__int__", "__trunc__") else "0.5", self.line)
 
     return decide
 
@@ -150,6 +187,11 @@ class Values:
         finally:
             self._here.value = before
 
+    @property
+    def has_assumption(self) -> bool:
+        """Whether the user states what to assume at the line of the program that is running."""
+        return self._assumption() is not None
+
     def _assumption(self) -> tuple[Any] | None:
         here: tuple[Any] | None = getattr(self._here, "value", None)
         if here is not None:
@@ -165,7 +207,7 @@ class Values:
                 return (value,)
         return None
 
-    def read(self, operator: str, is_floating: bool) -> Any:
+    def read(self, operator: str, is_floating: bool, is_bool: bool = False) -> Any:
         """Return the value of a tensor with one element.
 
         Raises:
@@ -178,9 +220,12 @@ class Values:
         if by_torch is not None:
             return by_torch
         if not is_floating:
+            answer = _answer_of_library() if is_bool else None
+            if answer is not None:
+                return answer
             raise DryRunError(
                 tr("{}: {} reads the value of a tensor on the GPU, which a dry run does not compute; {}").format(
-                    users_line(), operator, _ways_out("1")
+                    users_line(), operator, _ways_out("False" if is_bool else "1")
                 )
             )
         if not self._has_warned:
@@ -191,7 +236,7 @@ class Values:
                     "unknown number, which prints as 'unknown' and cannot be compared"
                 )
             )
-        return Unknown(_PRETENDED)
+        return Unknown(_PRETENDED, _key(users_frame()))
 
     def size(self, operator: str, largest: int) -> int:
         """Return the size of the result of an operator whose size depends on values: at most `largest`.
@@ -220,6 +265,29 @@ class Values:
         """Return the error of an operator whose result has a size that was read from a tensor."""
         return _decides(operator, "128")
 
+    def fill(self, operator: str) -> Any:
+        """Return what every element of a tensor is that is read as a whole.
+
+        Raises:
+            DryRunError: It has to be assumed.
+        """
+        assumption = self._assumption()
+        if assumption is not None:
+            return assumption[0]
+        if _answer_of_library() is not None:
+            warn(
+                tr(
+                    "the program reads results from the GPU; a dry run computes none, and its metrics are those of zeros"
+                )
+            )
+            return 0
+        raise DryRunError(
+            tr(
+                "{}: {} reads all values of a tensor on the GPU, which a dry run does not compute; {}, or compute "
+                "what it needs from tensors on the CPU, which keep their values"
+            ).format(users_line(), operator, _ways_out("0"))
+        )
+
     def all(self, operator: str) -> DryRunError:
         """Return the error of an operator that reads all values of a tensor."""
         return DryRunError(
@@ -229,6 +297,23 @@ class Values:
                 "keep their values"
             ).format(users_line(), operator)
         )
+
+
+# What is read here decides about files and the end of the training only, and metrics of an evaluation, whose memory is that of any values.
+_LIBRARIES = {
+    os.path.join("transformers", "trainer_pt_utils.py"): True,
+    os.path.join("pytorch", "callbacks", "early_stopping.py"): True,  # it is the best value until now
+    os.path.join("pytorch", "callbacks", "model_checkpoint.py"): True,
+    os.path.join("pytorch_lightning", "callbacks", "early_stopping.py"): True,
+    os.path.join("pytorch_lightning", "callbacks", "model_checkpoint.py"): True,
+}
+
+
+def _answer_of_library() -> bool | None:
+    """Return what a library that trains assumes at the line that is running; None: the program itself decides."""
+    frame = users_frame()
+    file = "" if frame is None else frame.f_code.co_filename
+    return next((answer for name, answer in _LIBRARIES.items() if file.endswith(os.sep + name)), None)
 
 
 def _read_by_torch() -> Any:

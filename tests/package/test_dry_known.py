@@ -1,0 +1,180 @@
+"""Values on the GPU that a dry run knows: numbers of the host, what is calculated with them, and checks for NaN."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from vram.dry import dry_run
+from vram.dry._values import DryRunError
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+F = nn.functional
+
+
+def overwritten(device: str) -> Any:
+    x = torch.randn(6, device=device)
+    x.zero_()
+    x[1:3] += 2
+    view = x.view(2, 3)
+    view[1].fill_(5)
+    return x.tolist(), view.sum().item()
+
+
+# What programs do with values that do not depend on a model, and read.
+PROGRAMS: dict[str, Callable[[str], Any]] = {
+    "a number": lambda d: (int(torch.tensor(7, device=d)), bool(torch.tensor(2.5, device=d) > 2)),
+    "the length of a loader": lambda d: 1 if torch.tensor(12, device=d).sum() == 0 else 2,
+    "a mask of tokens": lambda d: [torch.ones(4, 9, dtype=torch.long).to(d).all().item()],
+    "lengths": lambda d: torch.tensor([3, 5, 2]).to(d).max().item(),
+    "a counter": lambda d: (torch.zeros((), device=d) + 3).mul_(2).item(),
+    "a buffer that is overwritten": overwritten,
+    "an array": lambda d: torch.arange(5, device=d).mul(3).cpu().numpy().tolist(),
+    "a list": lambda d: torch.tensor([[1, 2], [3, 4]], device=d).flip(1).tolist(),
+    "tokens that count": lambda d: (torch.tensor([[1, -100, 3]], device=d) != -100).sum().item(),
+    "equal()": lambda d: torch.equal(torch.ones(3, device=d), torch.ones_like(torch.randn(3, device=d))),
+    "positions of a mask": lambda d: torch.randn(4, 2, device=d)[torch.tensor([1, 0, 1, 1], device=d) > 0].shape,
+    "repeats": lambda d: torch.repeat_interleave(torch.randn(3, device=d), torch.tensor([2, 0, 1], device=d)).shape,
+    "other values": lambda d: torch.tensor([2, 2, 7], device=d).unique().shape,
+    "a module that moved": lambda d: nn.BatchNorm1d(4).to(d).state_dict()["num_batches_tracked"].add_(1).item(),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_what_is_known_is_as_for_real(program: Callable[[str], Any], tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        found = program("cuda")
+    assert found == program("cpu")
+
+
+# Checks for NaN and infinity: numbers that a dry run does not compute are finite.
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "isnan()": lambda x: torch.isnan(x.mean()) or torch.isinf(x.mean()),
+    "any()": lambda x: torch.isnan(x).any() | (torch.isinf(x)).any(),
+    "isfinite()": lambda x: not torch.isfinite(x).all(),
+    "not isfinite()": lambda x: (~torch.isfinite(x)).any().item(),
+    "logical": lambda x: torch.logical_or(x.isnan(), x.isinf()).any(dim=0).any(),
+    "math": lambda x: not math.isfinite(x.mean().item()),
+    "clip_grad_norm_()": lambda x: nn.utils.clip_grad_norm_([x], 1.0, error_if_nonfinite=True) is None,
+    "infinity": lambda x: x.sum().item() == math.inf or x.sum().item() >= float("inf"),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_numbers_count_as_finite(check: Callable[[Any], Any], tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        x = torch.randn(1500, 1500, device="cuda", requires_grad=True)
+        x.grad = torch.randn_like(x)
+        assert not check(x)
+
+
+# What depends on values that are not known, although something was known before.
+UNKNOWN: dict[str, Callable[[Any], Any]] = {
+    "a sum with something unknown": lambda x: torch.ones(8, device="cuda").add_(x),
+    "a part that is unknown": lambda x: torch.zeros(9, device="cuda").index_copy_(0, torch.arange(8, device="cuda"), x),
+    "a view that is written to": lambda x: [t := torch.zeros(9, device="cuda"), t[1:].copy_(x)][0],
+    "the data that is written to": lambda x: [t := torch.zeros(8, device="cuda"), t.data.copy_(x)][0],
+    "random numbers": lambda _x: torch.zeros(8, device="cuda").uniform_(),
+    "empty()": lambda _x: torch.empty(8, device="cuda"),
+    "a list of tensors": lambda x: [t := torch.zeros(8, device="cuda"), torch._foreach_add_([t], [x])][0],
+    "other memory": lambda x: [t := torch.zeros(8, device="cuda"), t.set_(x)][0],
+    "a copy of a copy": lambda x: [t := torch.zeros(8, device="cuda"), t.copy_(x), t.clone().float()][2],
+}
+
+
+@pytest.mark.parametrize("program", UNKNOWN.values(), ids=UNKNOWN)
+def test_what_is_written_to_is_not_known_anymore(program: Callable[[Any], Any], tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        found = program(torch.randn(8, device="cuda"))
+        with pytest.raises(DryRunError):
+            bool(found.sum() > 0)
+
+
+def test_random_programs_know_what_is_true(tmp_path: Path) -> None:
+    """Views, writes and results in any order: what is read is what a real program reads, or an error."""
+
+    def run(seed: int, device: str, *, has_unknown: bool) -> list[Any]:
+        choose = random.Random(seed)
+        tensors = [torch.arange(6.0).to(device), torch.ones(2, 3, device=device)]
+        if has_unknown:
+            tensors.append(torch.randn(6, device=device) if device == "cuda" else torch.full((6,), math.nan))
+        for _ in range(12):
+            one, other = choose.choice(tensors), choose.choice(tensors)
+            kind = choose.randrange(6)
+            if kind == 0:
+                tensors.append(one.reshape(-1)[choose.randrange(max(1, one.numel() - 3)) :])
+            elif kind == 1:
+                one.reshape(-1)[:2].copy_(other.reshape(-1)[:2].clone())
+            elif kind == 2:
+                one.mul_(2)
+            elif kind == 3:
+                tensors.append(one.reshape(-1)[:3] + other.reshape(-1)[:3])
+            elif kind == 4:
+                one.fill_(choose.randrange(5))
+            else:
+                tensors.append(one.detach().clone())
+        found: list[Any] = []
+        for tensor in tensors:
+            try:
+                found.append(tensor.cpu().tolist())
+            except DryRunError:
+                found.append(None)
+        return found
+
+    for seed in range(60):
+        expected = run(seed, "cpu", has_unknown=seed % 2 == 0)
+        with dry_run(path=tmp_path / "dry.vtrace"):
+            found = run(seed, "cuda", has_unknown=seed % 2 == 0)
+        for known, real in zip(found, expected, strict=True):
+            assert known is None or known == real
+        assert seed % 2 == 0 or None not in found
+
+
+def test_a_statement_of_the_user_comes_first(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        x = torch.tensor(7, device="cuda")
+        with run.assume(3):
+            assert x.item() == 3
+        assert x.item() == 7
+
+
+def test_the_memory_is_the_same(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        x = torch.arange(1000.0, device="cuda")
+        y = x * 2
+        assert y.cpu().tolist()[-1] == 1998
+    assert run.peak.requested_bytes == 8000
+
+
+def test_an_unknown_number_names_the_line_that_read_it(tmp_path: Path) -> None:
+    """The line that has to state the assumption is not always that of the comparison."""
+
+    def program(x: Any) -> Any:
+        value = x.mean().item()
+        doubled = value * 2 + 1
+        return doubled < 0.5
+
+    line = f"{Path(__file__).name}:{program.__code__.co_firstlineno + 1}"
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        with pytest.raises(DryRunError) as error:
+            program(torch.randn(3, device="cuda"))
+        assert f"was read from a tensor at {line}: " in str(error.value)
+        assert f"assume={{'{line}': 0.5}}" in str(error.value)
+    with dry_run(path=tmp_path / "dry.vtrace", assume={line: -1.0}):
+        assert program(torch.randn(3, device="cuda"))
+
+
+def test_a_log_in_json(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        logged = {"loss": torch.randn(3, device="cuda").mean().item()}
+        assert json.loads(json.dumps(logged, indent=2)) == json.loads(json.dumps(logged)) == {"loss": 1.0}
