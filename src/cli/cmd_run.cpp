@@ -27,6 +27,7 @@ struct DrySettings {
   std::optional<uint64_t> steps;
   bool json = false;
   std::string trace;  // empty: it is not kept
+  std::vector<std::string> assumed;
 
   // As options of `python -m vram.dry`.
   [[nodiscard]] std::vector<std::string> words() const;
@@ -38,6 +39,7 @@ std::vector<std::string> DrySettings::words() const {
   if (steps) words.insert(words.end(), {"--steps", fmt::format("{}", *steps)});
   if (json) words.emplace_back("--json");
   if (!trace.empty()) words.insert(words.end(), {"--output", trace});
+  for (const std::string& each : assumed) words.insert(words.end(), {"--assume", each});
   return words;
 }
 
@@ -68,7 +70,7 @@ const Manual& RunCommand::manual() const {
       tr("run a program with vram's pool, record it, or predict its memory, without changing it"),
       "[--pool [--limit SIZE]] [--record FILE | --flight DIR] [--stacks KIND] [--force] [--strict] "
       "| --dry [--gpu "
-      "GPU] [--steps N] [--json] [--output FILE] -- CMD...",
+      "GPU] [--steps N] [--json] [--output FILE] [--assume FILE:LINE=VALUE] -- CMD...",
       tr("Runs CMD, unchanged. --pool makes PyTorch and CuPy use vram's pool as soon as they are "
          "imported. --record writes GPU memory events to FILE: those of vram's pool and of "
          "PyTorch's "
@@ -135,7 +137,10 @@ std::vector<Option> RunCommand::options() {
           {"--json", "", tr("with --dry: print JSON; what CMD prints goes to standard error"),
            for_programs(&dry_settings_.json)},
           {"-o,--output", "FILE", tr("with --dry: keep the trace in this file: dry.vtrace"),
-           file(&dry_settings_.trace)}};
+           file(&dry_settings_.trace)},
+          {"--assume", "FILE:LINE=VALUE",
+           tr("with --dry: what to assume where CMD reads values of the GPU; may be repeated"),
+           &dry_settings_.assumed}};
 }
 
 Result<StartupSettings> RunCommand::settings() const {

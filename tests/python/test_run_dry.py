@@ -46,6 +46,29 @@ def test_a_script_with_options_of_python_and_its_own(tmp_path: Path) -> None:
     assert vram("report", trace).returncode == 0
 
 
+READING = """
+import torch
+model = torch.nn.Linear(256, 256).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+while True:
+    loss = model(torch.ones(8, 256, device="cuda")).mean()
+    loss.backward()
+    optimizer.step()
+    if loss.item() < 0.5 and torch.randn(3, device="cuda").tolist()[0] > 0: break
+"""
+
+
+def test_what_to_assume_is_stated_as_the_error_says(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(READING)
+    command = ["--", sys.executable, "-W", "ignore", script]
+    done = run_dry("--gpu", "24GiB", *command)
+    assert done.returncode == 2
+    assert "state what to assume with --assume train.py:9=0.5, or leave" in done.stderr
+    stated = ["--assume", "train.py:9=0.5", "--assume", "train.py:1=1"]
+    assert run_dry("--gpu", "24GiB", *stated, *command).returncode == 0
+
+
 def test_the_exit_code_of_a_program_that_may_not_fit(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     done = run_dry("--gpu", "512MiB", "--", sys.executable, "-W", "ignore", tmp_path / "train.py")

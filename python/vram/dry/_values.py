@@ -107,7 +107,7 @@ def _ways_out(example: str, line: str = "") -> str:
     line = line or _key(users_frame())
     if is_script:
         return tr(
-            "state what to assume with --assume {}={} of python -m vram.dry, or leave the line out of the dry run"
+            "state what to assume with --assume {}={}, or leave the line out of the dry run"
         ).format(line, example)
     return tr(
         "state what to assume with vram.dry_run(..., assume={{'{}': {}}}) or `with "
