@@ -172,3 +172,11 @@ def test_regions_measured_within_the_step_hide_no_peak(monkeypatch: pytest.Monke
 
     found = training.find_batch_size(step)
     assert found.trials == plain.find_batch_size().trials
+
+
+def test_it_prints_as_one_line() -> None:
+    found = vram.BatchSize(
+        batch_size=96, budget_bytes=8 << 30, peak_bytes=7 << 30, trials=(), reason="a batch of 104 is too large"
+    )
+    assert str(found) == "batch size 96: 7 GiB of 8 GiB, in 0 trials; a batch of 104 is too large"
+    assert repr(found).startswith("BatchSize(batch_size=96, ")

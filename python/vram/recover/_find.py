@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vram._arguments import MAX_INT32, require_integers
 from vram._error import VramError
 from vram._frameworks._training import Training, training_framework
-from vram._sizes import parse_limit
+from vram._sizes import format_size, parse_limit
 from vram._texts import tr, tr_later
 from vram.monitoring import _peaks
 from vram.monitoring._peaks import PeakOf
@@ -48,6 +48,15 @@ class BatchSize:
     peak_bytes: int  # measured at that size: what the allocator held at most
     trials: tuple[Trial, ...]  # in the order in which they were run
     reason: str  # this size and no larger one
+
+    def __str__(self) -> str:
+        return tr("batch size {}: {} of {}, in {} trials; {}").format(
+            self.batch_size,
+            format_size(self.peak_bytes),
+            format_size(self.budget_bytes),
+            len(self.trials),
+            self.reason,
+        )
 
 
 def find_batch_size(
@@ -168,8 +177,8 @@ def _reason_of_dry_runs(trials: list[Trial], size: int | None, max_batch_size: i
     nearest = min(over, key=lambda each: each.batch_size)
     if nearest.peak_bytes is None:
         return tr("a batch of {} runs out of memory at the limit that the program sets").format(nearest.batch_size)
-    return tr("a batch of {} needs {} bytes, and a margin for the error of the prediction").format(
-        nearest.batch_size, nearest.peak_bytes
+    return tr("a batch of {} needs {} and a margin for the error of the prediction").format(
+        nearest.batch_size, format_size(nearest.peak_bytes)
     )
 
 
