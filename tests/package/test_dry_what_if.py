@@ -311,6 +311,7 @@ def test_an_error_of_one_change_leaves_the_others() -> None:
     assert {"checkpointing=True", "lora_rank=16", "batch=4", "optimizer=sgd"} <= set(table.impossible)
     assert set(table.impossible.values()) == {"shapes differ", "3", "'x'", "AssertionError"}
     assert "not possible: batch=4: " in str(table)
+    assert str(table).split()[:6] == ["change", "saves", "on", "the", "device", "requested"]
 
 
 def test_a_with_statement_answers_by_models_only() -> None:

@@ -223,11 +223,11 @@ class WhatIfs(tuple[WhatIf, ...]):
     impossible: dict[str, str]
 
     def __str__(self) -> str:
-        rows = [(tr("change"), tr("saves"), tr("on the device"), tr("fits"), tr("by"), tr("cost"))]
+        head = tr("change"), tr("saves"), tr("on the device"), tr("requested"), tr("fits"), tr("by"), tr("cost")
+        rows: list[tuple[str, ...]] = [head]
         for each in self:
-            device = format_size(each.peak.device_bytes)
-            saved = format_size(each.saved_bytes)
-            rows.append((each.change, saved, device, tr("yes") if each.fits else tr("no"), each.method, each.cost))
+            sizes = map(format_size, (each.saved_bytes, each.peak.device_bytes, each.peak.requested_bytes))
+            rows.append((each.change, *sizes, tr("yes") if each.fits else tr("no"), each.method, each.cost))
         widths = [max(map(columns_of, column)) for column in zip(*rows)]
         lines = [
             "  ".join(text + " " * (width - columns_of(text)) for text, width in zip(row, widths)).rstrip()

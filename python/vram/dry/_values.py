@@ -106,9 +106,9 @@ is_script = False  # whether `python -m vram.dry` runs the program, which then h
 def _ways_out(example: str, line: str = "") -> str:
     line = line or _key(users_frame())
     if is_script:
-        return tr(
-            "state what to assume with --assume {}={}, or leave the line out of the dry run"
-        ).format(line, example)
+        return tr("state what to assume with --assume {}={}, or leave the line out of the dry run").format(
+            line, example
+        )
     return tr(
         "state what to assume with vram.dry_run(..., assume={{'{}': {}}}) or `with "
         "run.assume({}):` around {}, or leave the line out of the dry run"
