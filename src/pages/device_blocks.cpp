@@ -1,5 +1,6 @@
 #include "pages/device_blocks.hpp"
 
+#include "base/time.hpp"
 #include "base/varint.hpp"
 #include "trace/figures.hpp"
 
@@ -270,7 +271,7 @@ Block scope_block(std::string name, const DeviceView& view, PageTexts& texts) {
   for (const explain::Scope& scope : view.scopes.all) scopes.push_back(&scope);
   if (scopes.size() > kMaxScopes) {
     const auto duration = [](const explain::Scope* scope) {
-      return explain::nanoseconds_between(scope->begin_ns, scope->end_ns);
+      return nanoseconds_between(scope->begin_ns, scope->end_ns);
     };
     std::ranges::nth_element(scopes, scopes.begin() + kMaxScopes, std::greater<>(), duration);
     scopes.resize(kMaxScopes);
@@ -292,9 +293,9 @@ Block scope_block(std::string name, const DeviceView& view, PageTexts& texts) {
     put_signed(firsts,
                wrapping_difference(scope->first_event, std::exchange(first, scope->first_event)));
     put_varint(counts, scope->end_event - scope->first_event);
-    const int64_t since = explain::nanoseconds_between(origin, scope->begin_ns);
-    put_signed(begins, explain::nanoseconds_between(std::exchange(begin, since), since));
-    put_signed(durations, explain::nanoseconds_between(scope->begin_ns, scope->end_ns));
+    const int64_t since = nanoseconds_between(origin, scope->begin_ns);
+    put_signed(begins, since - std::exchange(begin, since));
+    put_signed(durations, nanoseconds_between(scope->begin_ns, scope->end_ns));
   }
   return columns_block(std::move(name), {&names, &depths, &firsts, &counts, &begins, &durations});
 }
@@ -302,7 +303,7 @@ Block scope_block(std::string name, const DeviceView& view, PageTexts& texts) {
 namespace {
 
 struct Sample {
-  int64_t time_ns = 0;
+  int64_t time_ns = 0;  // since the clock's origin
   uint64_t used_bytes = 0;
 };
 
@@ -319,7 +320,8 @@ std::vector<Sample> find_samples(const DeviceView& view) {
     const std::string_view name = view.trace.tables.strings[figure.name];
     if (name == figures::kDriver) driver = figure.value == figures::kUnknown ? 0 : figure.value;
     if (name == figures::kUsed && figure.value != figures::kUnknown)
-      samples.push_back({figure.time_ns, figure.value + driver});
+      samples.push_back({nanoseconds_between(view.clock.origin_unix_ns(), figure.time_ns),
+                         figure.value + driver});
   }
   std::ranges::stable_sort(samples, {}, &Sample::time_ns);
   return samples;
@@ -332,11 +334,11 @@ Block sample_block(std::string name, const DeviceView& view) {
   const size_t run = (samples.size() + kMaxSamples - 1) / kMaxSamples;
   Column times;
   Column bytes;
-  Sample before{view.clock.origin_unix_ns(), 0};
+  Sample before;
   for (size_t first = 0; first < samples.size(); first += run) {
     const auto part = std::span(samples).subspan(first, std::min(run, samples.size() - first));
     const Sample& largest = *std::ranges::max_element(part, {}, &Sample::used_bytes);
-    put_signed(times, explain::nanoseconds_between(before.time_ns, largest.time_ns));
+    put_signed(times, largest.time_ns - before.time_ns);
     put_signed(bytes, wrapping_difference(largest.used_bytes, before.used_bytes));
     before = largest;
   }

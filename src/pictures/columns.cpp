@@ -1,6 +1,7 @@
 #include "pictures/columns.hpp"
 
 #include "base/language.hpp"
+#include "base/time.hpp"
 #include "pages/overview.hpp"
 #include "trace/figures.hpp"
 
@@ -223,8 +224,7 @@ void Gatherer::add_used() {
     const std::string_view name = view_.trace.tables.strings[figure.name];
     if (name == figures::kDriver) driver = figure.value;
     if (name != figures::kUsed) continue;
-    const int64_t time_ns =
-        explain::nanoseconds_between(view_.clock.origin_unix_ns(), figure.time_ns);
+    const int64_t time_ns = nanoseconds_between(view_.clock.origin_unix_ns(), figure.time_ns);
     readings.emplace_back(time_ns, figure.value + driver);
   }
   if (readings.empty()) return;

@@ -5,6 +5,7 @@
 #include "base/language.hpp"
 #include "base/statistics.hpp"
 #include "base/text.hpp"
+#include "base/time.hpp"
 #include "explain/waste/waste_index.hpp"
 #include "pictures/axis.hpp"
 #include "pictures/ink.hpp"
@@ -336,8 +337,7 @@ void TimelinePicture::draw_scopes() {
   for (const explain::Scope& scope : view_.scopes.all) {
     if (scope.depth >= rows) continue;
     const auto since = [&](int64_t time_ns) {
-      return static_cast<double>(
-          explain::nanoseconds_between(view_.clock.origin_unix_ns(), time_ns));
+      return static_cast<double>(nanoseconds_between(view_.clock.origin_unix_ns(), time_ns));
     };
     const double from =
         x_of(is_time ? since(scope.begin_ns) : static_cast<double>(scope.first_event));

@@ -2,6 +2,7 @@
 
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
+#include "base/time.hpp"
 #include "replay/initial_layout.hpp"
 #include "replay/peers/torch_rules.hpp"
 #include "replay/peers/vram_rules.hpp"
@@ -168,7 +169,7 @@ class Writer {
   }
   void set(Op& op, uint32_t i, OpKind kind, uint32_t block) const {
     const Event& event = events_[i];
-    op.time_ns = std::max<int64_t>(event.time_ns - events_.front().time_ns, 0);
+    op.time_ns = std::max<int64_t>(nanoseconds_between(events_.front().time_ns, event.time_ns), 0);
     op.block = block;
     op.event = i;
     op.stream = event.stream;
@@ -208,7 +209,8 @@ Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device
     program.stream_handles.push_back(trace.tables.streams[static_cast<trace::StreamId>(s)]);
   }
   if (!events.empty()) {
-    program.duration_ns = std::max<int64_t>(events.back().time_ns - events.front().time_ns, 0);
+    program.duration_ns =
+        std::max<int64_t>(nanoseconds_between(events.front().time_ns, events.back().time_ns), 0);
   }
   Writer writer(trace.tables, events, program, baseline.completes_on_request);
   writer.begin_with(baseline.blocks);

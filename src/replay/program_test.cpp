@@ -1,6 +1,7 @@
 #include "replay/program.hpp"
 
 #include "base/bytes.hpp"
+#include "base/time.hpp"
 #include "replay/recorded_limit.hpp"
 #include "replay/testing/builders.hpp"
 
@@ -38,6 +39,19 @@ TEST(Program, PairsFreesWithAllocationsByAddress) {
   EXPECT_EQ(program.ops[6].event, 8u);
   EXPECT_EQ(program.ops[6].time_ns, 8000);
   EXPECT_EQ(program.duration_ns, 8000);
+}
+
+TEST(Program, TimesOfAnyFileRiseWithTheClock) {
+  trace::Trace trace;
+  trace.has_time = true;
+  trace::DeviceTrace& device = trace.devices.emplace_back();
+  for (const int64_t time_ns : {INT64_MIN, INT64_MAX, INT64_MAX})
+    trace.events.push_back({.time_ns = time_ns, .size_bytes = 512, .kind = EventKind::kAlloc});
+  device.event_count = trace.events.size();
+  const Program program = make_program(trace, device);
+  EXPECT_EQ(program.ops[0].time_ns, 0);
+  EXPECT_EQ(program.ops[program.ops.size() - 1].time_ns, kMaxDurationNs);
+  EXPECT_EQ(program.duration_ns, kMaxDurationNs);
 }
 
 TEST(Program, BlocksFromBeforeComeFirst) {

@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "base/language.hpp"
+#include "base/time.hpp"
 #include "explain/growth/births.hpp"
 #include "explain/growth/growth_group.hpp"
 #include "explain/growth/growth_join.hpp"

@@ -6,6 +6,7 @@
 
 #include "base/pod_vector.hpp"
 #include "base/result.hpp"
+#include "base/time.hpp"
 #include "explain/history/history.hpp"
 #include "explain/report.hpp"
 #include "trace/trace.hpp"
@@ -22,11 +23,6 @@ namespace vram::explain {
 // device, or the event's number if the recording has no clock. The order is that of the events:
 // clocks may step back, so "at a time" means up to the first later event. Views the trace; no
 // allocation, no locks.
-
-// Files may hold any times: the difference wraps rather than overflows.
-[[nodiscard]] inline int64_t nanoseconds_between(int64_t begin_ns, int64_t end_ns) {
-  return static_cast<int64_t>(static_cast<uint64_t>(end_ns) - static_cast<uint64_t>(begin_ns));
-}
 
 class EventClock {
  public:
@@ -48,7 +44,7 @@ class EventClock {
   [[nodiscard]] int64_t time_ns(int64_t event) const {
     event = std::max<int64_t>(event, 0);
     if (!has_time_ || static_cast<uint64_t>(event) >= events_.size()) return event;
-    return since_origin(events_[static_cast<size_t>(event)].time_ns);
+    return nanoseconds_between(origin_unix_ns_, events_[static_cast<size_t>(event)].time_ns);
   }
   // The last event before the first one that is later than `time_ns`; nullopt when already the
   // first is later.
@@ -60,11 +56,6 @@ class EventClock {
   }
 
  private:
-  // Files may hold any number: the difference wraps rather than overflows.
-  [[nodiscard]] int64_t since_origin(int64_t unix_ns) const {
-    return static_cast<int64_t>(static_cast<uint64_t>(unix_ns) -
-                                static_cast<uint64_t>(origin_unix_ns_));
-  }
   std::span<const trace::Event> events_;
   bool has_time_;
   int64_t origin_unix_ns_ = 0;

@@ -170,6 +170,19 @@ TEST(EventClock, AMomentIsTheLastEventBeforeALaterOne) {
   EXPECT_EQ(numbers.event_at(1), 1u);
 }
 
+TEST(EventClock, TimesOfAnyFileRiseWithTheClock) {
+  Recording recording;
+  recording.segment(kCurveBase, 2 * kMiB).alloc(kCurveBase, 512).free(kCurveBase, 512);
+  auto& events = recording.trace().events;
+  events[0].time_ns = INT64_MIN;
+  events[1].time_ns = 0;
+  events[2].time_ns = events[3].time_ns = INT64_MAX;
+  const EventClock clock(recording.trace(), recording.device());
+  EXPECT_EQ(clock.time_ns(0), 0);
+  EXPECT_EQ(clock.time_ns(1), kMaxDurationNs);
+  EXPECT_EQ(clock.time_ns(3), kMaxDurationNs);
+}
+
 using testing::Recording;
 using Points = std::vector<std::tuple<int64_t, uint64_t, uint64_t>>;  // time, allocated, reserved
 

@@ -1,6 +1,7 @@
 #include "explain/steps/phases.hpp"
 
 #include "base/statistics.hpp"
+#include "base/time.hpp"
 #include "explain/moment/curve.hpp"
 
 #include <algorithm>
@@ -238,7 +239,8 @@ class PhaseFinder {
     };
     if (trace_.has_time) {
       const uint64_t last = std::min<uint64_t>(part.end, events_.size() - 1);
-      s.duration_ns += nanoseconds_between(events_[part.first].time_ns, events_[last].time_ns);
+      s.duration_ns = sum_of_nanoseconds(
+          s.duration_ns, nanoseconds_between(events_[part.first].time_ns, events_[last].time_ns));
     } else {
       s.duration_ns += static_cast<int64_t>(part.end - part.first);
     }

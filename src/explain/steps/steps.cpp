@@ -3,6 +3,7 @@
 #include "base/language.hpp"
 #include "base/statistics.hpp"
 #include "base/text.hpp"
+#include "base/time.hpp"
 #include "explain/moment/curve.hpp"
 #include "explain/steps/boundaries.hpp"
 #include "explain/steps/evidence.hpp"

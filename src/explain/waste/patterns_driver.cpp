@@ -2,6 +2,7 @@
 #include "base/bytes.hpp"
 #include "base/language.hpp"
 #include "base/statistics.hpp"
+#include "base/time.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/waste/patterns.hpp"
 #include "replay/peers/torch_options.hpp"
@@ -102,7 +103,7 @@ std::string duration_text(const WasteIndex& index, const std::vector<GivenBackAt
   for (const GivenBackAtOnce& each : calls) {
     const int64_t begin = index.events()[each.first].time_ns;
     const int64_t end = index.events()[each.end - 1].time_ns;
-    if (end > begin) total_ns += nanoseconds_between(begin, end);
+    if (end > begin) total_ns = sum_of_nanoseconds(total_ns, nanoseconds_between(begin, end));
   }
   return total_ns == 0 ? "" : trf(" Giving it back took {} ms.", total_ns / 1'000'000);
 }
