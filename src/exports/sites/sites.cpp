@@ -55,7 +55,7 @@ class SiteFinder {
       Site& site = site_of(id, found);
       const auto bytes = static_cast<int64_t>(life.requested_bytes);
       const auto add = [&](Amount& amount, int sign) {
-        amount.bytes += sign * bytes;
+        amount.bytes = limited_sum(amount.bytes, sign * bytes);
         amount.count += sign;
       };
       if (lives[0]) add(site.peak, 1);

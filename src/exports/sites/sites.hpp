@@ -13,6 +13,13 @@
 
 namespace vram::exports {
 
+// The largest number of a profile, and the smallest, where a sum exceeds it.
+[[nodiscard]] constexpr int64_t limited_sum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) return b < 0 ? INT64_MIN : INT64_MAX;
+  return sum;
+}
+
 // Requested bytes, and blocks.
 struct Amount {
   int64_t bytes = 0;

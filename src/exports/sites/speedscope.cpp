@@ -63,7 +63,7 @@ void append_profile(std::string& out, const reports::Recording& recording,
   for (const Site& site : device.sites) {
     const int64_t bytes = (site.*moment.amount).bytes;
     if (bytes <= 0) continue;
-    total += bytes;
+    total = limited_sum(total, bytes);
     samples += samples.empty() ? "[" : ",[";
     const std::vector<explain::Frame> stack = frames_of(recording.trace.tables, site);
     for (const explain::Frame& frame : stack | std::views::reverse) {
