@@ -6,6 +6,8 @@
 #include "base/result.hpp"
 #include "base/system_text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -114,6 +116,43 @@ void set_permissions(int descriptor, const OutputTarget& target) {
   (void)::fchmod(descriptor, 0666 & ~mask);
 }
 
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// The name by which a file without one is given a name. Containers may have no /proc.
+std::string name_in_proc(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
+
+// A file without a name, which the kernel removes with the process, however that ends. Not open:
+// not all filesystems have such files.
+Descriptor open_unnamed(const std::string& folder) {
+  Descriptor file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  if (file.is_open() && ::access(name_in_proc(file.number()).c_str(), F_OK) != 0)
+    return Descriptor();
+  return file;
+}
+
+bool has_name(int descriptor) {
+  struct stat status{};
+  return ::fstat(descriptor, &status) != 0 || status.st_nlink != 0;
+}
+
+constexpr int kMaxNames = 1000;
+
+// Gives the file a new name in the folder. Empty: see errno.
+std::string give_name(int descriptor, const std::string& folder) {
+  const std::string source = name_in_proc(descriptor);
+  for (int i = 0; i < kMaxNames; ++i) {
+    std::string name = fmt::format("{}/vram.tmp-{}-{}", folder, ::getpid(), i);
+    if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0)
+      return name;
+    if (errno != EEXIST) break;
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, Replace replace) {
@@ -122,8 +161,12 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, Replace replace) 
     VRAM_TRY_ASSIGN(auto file, open_in_place(target, Opening::kWaits));
     return AtomicFile(path, replace, "", std::move(file));
   }
-  std::string temporary = target.path + ".tmp-XXXXXX";
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  std::string temporary = folder_of(target.path);  // until it is named
+  Descriptor file = open_unnamed(temporary);
+  if (!file.is_open()) {
+    temporary = target.path + ".tmp-XXXXXX";
+    file = Descriptor(::mkostemp(temporary.data(), O_CLOEXEC));
+  }
   if (!file.is_open()) return system_failure("cannot create a temporary file next to", path);
   set_permissions(file.number(), target);
   return AtomicFile(path, replace, std::move(temporary), std::move(file));
@@ -137,7 +180,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       file_(std::move(other.file_)) {}
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_path_.empty()) ::unlink(temporary_path_.c_str());
+  if (!temporary_path_.empty() && has_name(file_.number())) ::unlink(temporary_path_.c_str());
 }
 
 Result<> AtomicFile::write(std::string_view bytes) {
@@ -167,6 +210,11 @@ Result<> AtomicFile::commit() {
   VRAM_TRY_ASSIGN(const auto target, find_output_target(path_, replace_));
   if (target.kind == OutputTarget::Kind::kInPlace)
     return fail(Code::kIo, "cannot replace {}: it has become a pipe or a device", path_);
+  if (!has_name(file_.number())) {
+    std::string name = give_name(file_.number(), temporary_path_);
+    if (name.empty()) return system_failure("cannot write", path_);
+    temporary_path_ = std::move(name);
+  }
   if (::rename(temporary_path_.c_str(), target.path.c_str()) != 0)
     return system_failure("cannot replace", path_);
   file_ = Descriptor();
@@ -263,12 +311,6 @@ namespace {
 
 constexpr int kMaxLinks = 40;  // as the kernel has it
 constexpr int kMaxChanges = 10;
-
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 std::string real_path(const std::string& path) {
   std::array<char, PATH_MAX> room{};

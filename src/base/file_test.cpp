@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -67,6 +69,21 @@ TEST_F(FileTest, AbandonedLeavesWhatWasThere) {
   }
   EXPECT_EQ(content(path("out")), old);
   EXPECT_EQ(count_files(), 1);
+}
+
+TEST_F(FileTest, AProcessThatIsKilledLeavesNothing) {
+  if (!Descriptor(open(path(".").c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600)).is_open())
+    GTEST_SKIP() << "the filesystem has no files without a name";
+  const pid_t child = fork();
+  if (child == 0) {
+    auto file = AtomicFile::create(path("out")).value();
+    if (file.write(std::string(size_t{1} << 20, 'x'))) (void)kill(getpid(), SIGKILL);
+    _exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(count_files(), 0);
 }
 
 TEST_F(FileTest, AMovedFileIsCommittedOnce) {
