@@ -177,7 +177,9 @@ tl::unexpected<Error> become(const std::vector<std::string>& command) {
   words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
-  std::signal(SIGPIPE, SIG_DFL);  // the program's own business again, see cli::run
+  // The program's own business again, see cli::run.
+  std::signal(SIGPIPE, SIG_DFL);
+  std::signal(SIGXFSZ, SIG_DFL);
   (void)execvp(words.front(), words.data());
   return fail(Code::kBadInput, "cannot run '{}': {}; expected a program on PATH or a path",
               command.front(), std::strerror(errno));

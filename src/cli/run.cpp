@@ -204,7 +204,9 @@ int guarded(std::vector<std::string> words, std::string_view build, Console& con
 
 int run(int argc, char** argv, std::string_view build) {
   use_language(language_of_environment());
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is seen as EPIPE, see Console::print
+  // A reader that leaves is seen as EPIPE (Console::print), and a limit of file sizes as EFBIG.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   Console console;
   try {
     return guarded({argv + std::min(argc, 1), argv + argc}, build, console);

@@ -6,6 +6,7 @@ VRAM_BINARY names the program under test.
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -146,6 +147,20 @@ def test_a_link_stays_and_the_file_behind_it_is_replaced(tmp_path: Path) -> None
     target.write_bytes(WEIGHTS)
     assert report_json(link).returncode == 2
     assert target.read_bytes() == WEIGHTS
+
+
+def limit_file_sizes() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+def test_a_limit_of_file_sizes_is_an_error(tmp_path: Path) -> None:
+    words = [str(word) for word in (BINARY, "convert", DEMO, tmp_path / "out.csv")]
+    done = subprocess.run(
+        words, capture_output=True, text=True, preexec_fn=limit_file_sizes, timeout=120, check=False, env=environment()
+    )
+    assert done.returncode == 2, (done.returncode, done.stderr)
+    assert "out.csv: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 LOCKS = """
