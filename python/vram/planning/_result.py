@@ -36,7 +36,7 @@ class CheckpointPlan:
     Attributes:
         budget_bytes: The requested budget.
         peak_bytes: The peak of allocated bytes in a dry run of the step with this plan, or as measured if it is compiled; at most the budget.
-        full_peak_bytes: The same without recomputation.
+        full_peak_bytes: The same without recomputation; if that does not fit into the GPU, an estimate, and too low if a single block does not.
         step_ns, full_step_ns: The times of a forward and backward pass, with this plan and without recomputation; estimated, or
             measured if it is compiled.
         names: The names of the blocks.

@@ -162,8 +162,10 @@ class CompiledSearch:
             ran.update((i, str(budget)) for i in found)
             costs = [found.get(i, each) for i, each in enumerate(least_costs)]
             ways[str(budget)] = self._with_times_of_kinds(costs)
-        keep = {"keep": ways[str(_BUDGETS[0])]}
-        self._full_chain = _chain.chain(self._question.names, least, keep, keep["keep"], is_single=True)
+        # Of a block that cannot keep everything, the most that ran.
+        most = [next(str(each) for each in _BUDGETS if (i, str(each)) in ran) for i in range(count + 1)]
+        full = [ways[budget][i] for i, budget in enumerate(most)]
+        self._full_chain = _chain.chain(self._question.names, least, {"keep": full}, full, is_single=True)
         for kind in [True] if self._question.is_single or not least.is_direct else [True, False]:
             chain = _chain.chain(self._question.names, least, ways, ways[str(_BUDGETS[-1])], is_single=kind)
             chain["fixed_bytes"] += self._state_bytes
