@@ -3,8 +3,9 @@
     python bench/gpu/recording_cost.py PROGRAM SECONDS OUT.json [--device cpu] [--settle 0]
 
 Chunks of a few steps alternate: base, way, base, way; the ways come in random order. The quotient of a pair is that of the way's
-chunk and the mean of the two bases around it. Each chunk begins after warm steps under the way, for --settle seconds at least: a recorder that has just been
-started makes its files and takes its first sample of the device. Median of the pairs' quotients with a bootstrap interval of 95 %. "pair": ns of torch.empty() and del, at a depth of 30 functions.
+chunk and the mean of the two bases around it. Each chunk begins after warm steps; that of a way after --settle seconds of them at least, because a recorder
+that has just been started makes its files and takes its first sample of the device. Median of the pairs' quotients with a bootstrap interval of 95 %.
+"pair": ns of torch.empty() and del, at a depth of 30 functions.
 """
 
 from __future__ import annotations
