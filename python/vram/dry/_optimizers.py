@@ -72,7 +72,7 @@ def replace(name: str, patches: Patches) -> list[Any]:
     stand_in = type(kind.__name__, (kind,), {"__init__": init, "step": step})
 
     def new(wanted: Any, params: Any = None, *args: Any, lr: Any = None, **_others: Any) -> Any:
-        if wanted is stand_in or params is None:  # a copy
+        if wanted is stand_in or params is None or isinstance(params, Optimizer):  # a copy, or one around another
             return object.__new__(wanted)
         rate = lr if lr is not None else args[0] if args and isinstance(args[0], (int, float)) else 1e-3
         optimizer: Any = object.__new__(stand_in)
