@@ -5,10 +5,12 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <ctime>
 #include <optional>
 
@@ -94,7 +96,7 @@ Result<uint64_t> parse_bytes(std::string_view text) {
 }
 
 std::string format_duration_ns(int64_t duration_ns) {
-  if (duration_ns < 0) return "-" + format_duration_ns(-duration_ns);
+  if (duration_ns < 0) return "-" + format_duration_ns(-std::max(duration_ns, -INT64_MAX));
   const auto value = static_cast<double>(duration_ns);
   if (value < 1e3) return fmt::format("{} ns", duration_ns);
   if (value < 999.5e3) return three_digits(value / 1e3) + " us";

@@ -62,6 +62,7 @@ TEST(Durations, FormatAndParse) {
   EXPECT_EQ(format_duration_ns(456'000'000), "456 ms");
   EXPECT_EQ(format_duration_ns(999'600'000), "1 s");
   EXPECT_EQ(format_duration_ns(-1'230'000'000), "-1.23 s");
+  EXPECT_EQ(format_duration_ns(INT64_MIN), "-2562047 h 47 min");
   EXPECT_EQ(format_duration_ns(125'000'000'000), "2 min 5 s");
   EXPECT_EQ(parse_duration_ns("1.5s").value(), 1'500'000'000);
   EXPECT_EQ(parse_duration_ns("250 ms").value(), 250'000'000);

@@ -43,6 +43,22 @@ def test_an_export_is_read_back(recording: pathlib.Path, form: str, tmp_path: pa
     assert vram_json("replay", export)["results"][0]["completed"]
 
 
+def test_times_may_be_any_numbers(tmp_path: pathlib.Path) -> None:
+    """They are limited, instead of overflowing: a report of these ended with a segmentation fault."""
+    run, html, timeline = (tmp_path / name for name in ("run.jsonl", "run.html", "run.pftrace"))
+    times = (-(2**63), 2**63 - 1, None, 0)
+    events = [
+        {"device": 0, "device_kind": "gpu", "index": index, "time_ns": time_ns, "action": "alloc"}
+        | {"address": hex(4096 + 512 * index), "size_bytes": 512, "stream": 0, "pool": [0, 0]}
+        for index, time_ns in enumerate(times)
+    ]
+    run.write_text("".join(json.dumps(event) + "\n" for event in events))
+    for words in (["report", run], ["report", run, "--html", html], ["convert", run, timeline], ["replay", run]):
+        done = vram(*words)
+        assert done.returncode == 0, (words, done.returncode, done.stderr)
+    assert vram_json("report", run)["duration_ns"] == 2**62 - 1
+
+
 @pytest.mark.parametrize("name", ["demo/unet_multiscale.pickle.xz", "tests/data/recordings/run.rank0.vtrace"])
 def test_a_dash_is_standard_input(name: str, tmp_path: pathlib.Path) -> None:
     expected = vram_json("report", ROOT / name)["peak"]
