@@ -37,6 +37,15 @@ tl::unexpected<Error> system_failure(std::string_view what, const std::string& p
 
 }  // namespace
 
+int above_standard_files(int descriptor) {
+  if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
+  const int above = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  (void)close(descriptor);
+  errno = error;
+  return above;
+}
+
 Result<InputFile> InputFile::open(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return system_failure("cannot open", path);
@@ -435,8 +444,9 @@ void pass_permissions_on(const OutputTarget& target, int descriptor) {
 
 Result<Descriptor> open_in_place(const OutputTarget& target, Opening opening) {
   const int mode = O_WRONLY | O_NOCTTY | O_CLOEXEC | (opening == Opening::kAtOnce ? O_NONBLOCK : 0);
-  Descriptor file(target.descriptor >= 0 ? fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0)
-                                         : open(target.path.c_str(), mode));
+  Descriptor file(above_standard_files(target.descriptor >= 0
+                                           ? fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0)
+                                           : open(target.path.c_str(), mode)));
   if (!file.is_open()) {
     if (errno == ENXIO)
       return fail(Code::kIo, "cannot write {}: no process reads this pipe, or it is a socket",

@@ -40,6 +40,11 @@ class Descriptor {
   int number_;
 };
 
+// The same open file under a number above those of standard input, output and error, or -1; closes
+// `descriptor` if it is one of these. Where a program has closed them, open() returns their
+// numbers, and what other code prints would be written into the file.
+[[nodiscard]] int above_standard_files(int descriptor);
+
 // A Descriptor whose lock, if it has one (flock), ends with its holder. Closing is not enough: a
 // process that was just forked, or is about to execute a program, has a copy of the descriptor,
 // which would keep the file locked.

@@ -101,12 +101,12 @@ int main(int count, char** words) {
 """
 
 
-def run_guest(folder: pathlib.Path, body: str) -> "subprocess.CompletedProcess[str]":
-    """A C program that records, and then does that."""
+def run_guest(folder: pathlib.Path, body: str, *before: str) -> "subprocess.CompletedProcess[str]":
+    """A C program that records, and then does that; `before` is a command that executes it."""
     source, program = folder / "guest.c", folder / "guest"
     source.write_text(GUEST % body)
     subprocess.run(["cc", source, "-o", program, "-ldl"], check=True, timeout=120)
-    words = [program, LIBRARY, folder / "run.vtrace"]
+    words: list[str | pathlib.Path] = [*before, program, LIBRARY, folder / "run.vtrace"]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -131,3 +131,16 @@ def test_a_program_that_waits_for_signals_gets_them(tmp_path: pathlib.Path) -> N
   if (sigprocmask(SIG_BLOCK, &wanted, NULL) != 0 || kill(getpid(), SIGUSR1) != 0) return 3;
   return sigwait(&wanted, &got) == 0 && got == SIGUSR1 ? 0 : 4;"""
     assert run_guest(tmp_path, body).returncode == 0
+
+
+def test_what_a_daemon_prints_is_not_in_its_recording(tmp_path: pathlib.Path) -> None:
+    """Without standard files, the next file that is opened gets the number of one of them."""
+    body = """
+  write(0, "printed", 7);
+  write(1, "printed", 7);
+  write(2, "printed", 7);
+  return 0;"""
+    assert run_guest(tmp_path, body, "sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-').returncode == 0
+    recording = (tmp_path / "run.vtrace").read_bytes()
+    assert recording != b""
+    assert b"printed" not in recording

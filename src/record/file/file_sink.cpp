@@ -93,8 +93,8 @@ Result<std::unique_ptr<FileSink>> FileSink::create_numbered(const std::string& p
                                                             Replace replace) {
   for (int i = 0; i < kMaxTemporaries; ++i) {
     std::string temporary = fmt::format("{}.{}.{}.new", path, getpid(), i);
-    const int descriptor = open(
-        temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+    const int descriptor = above_standard_files(open(
+        temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (descriptor < 0 && errno == EEXIST) continue;
     if (descriptor < 0) return write_error(path, errno);
     // Before it is locked, which may take time: a child that is forked meanwhile closes it.
