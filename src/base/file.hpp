@@ -189,7 +189,7 @@ class AtomicFile {
   [[nodiscard]] Result<> flush();
   std::string path_;
   Replace replace_;
-  std::string temporary_path_;  // empty: in place
+  std::string temporary_path_;  // empty: in place; of a file without a name: its folder
   std::string buffer_;
   Descriptor file_;
 };

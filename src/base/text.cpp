@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -97,6 +98,17 @@ Glyph first_glyph(std::string_view utf8) {
   const Decoded next = decode(utf8);
   if (!next.valid) return {next.length, 1, false};
   return {next.length, width_of(next.point), !is_control(next.point)};
+}
+
+char32_t first_code_point(std::string_view utf8) { return decode(utf8).point; }
+
+std::string utf8_of(char32_t point) {
+  if (point < 0x80) return {static_cast<char>(point)};
+  const int more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+  static constexpr std::array<uint32_t, 4> kLead = {0, 0xC0, 0xE0, 0xF0};
+  std::string utf8(1, static_cast<char>(kLead[static_cast<size_t>(more)] | point >> (6 * more)));
+  for (int i = more - 1; i >= 0; --i) utf8 += static_cast<char>(0x80U | (point >> (6 * i) & 0x3FU));
+  return utf8;
 }
 
 int display_width(std::string_view utf8) {

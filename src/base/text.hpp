@@ -25,6 +25,10 @@ struct Glyph {
 };
 [[nodiscard]] Glyph first_glyph(std::string_view utf8);
 
+// The first character of valid UTF-8 that is not empty, and the other way round.
+[[nodiscard]] char32_t first_code_point(std::string_view utf8);
+[[nodiscard]] std::string utf8_of(char32_t point);
+
 // Columns a terminal needs for valid UTF-8 text (East Asian wide characters take two, combining
 // marks none).
 [[nodiscard]] int display_width(std::string_view utf8);

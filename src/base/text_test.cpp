@@ -56,6 +56,12 @@ TEST(ShortenEnd, FitsAndSaysThatSomethingIsGone) {
   EXPECT_EQ(shorten_end("abc", 0), "");
 }
 
+TEST(CodePoints, OfEachLengthThereAndBack) {
+  for (const std::string_view text : {"a", "é", "显", "🎉"})
+    EXPECT_EQ(utf8_of(first_code_point(text)), text);
+  EXPECT_EQ(first_code_point("显存"), U'显');
+}
+
 TEST(LimitBytes, KeepsCharactersCompleteAndShowsThatSomethingIsMissing) {
   EXPECT_EQ(limit_bytes("train.py", 8), "train.py");
   EXPECT_EQ(limit_bytes("train.py", 5), "train…");

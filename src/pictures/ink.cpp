@@ -80,22 +80,12 @@ Glyphic find_glyph(char32_t point) {
   return {&kFaces.front(), 0};
 }
 
-// Of one valid glyph.
-char32_t code_point(std::string_view glyph) {
-  const auto lead = static_cast<uint8_t>(glyph.front());
-  if (lead < 0x80) return lead;
-  const auto mask = static_cast<uint8_t>(0xFFU >> (glyph.size() + 1));
-  char32_t point = lead & mask;
-  for (const char c : glyph.substr(1)) point = point << 6 | (static_cast<uint8_t>(c) & 0x3FU);
-  return point;
-}
-
 // Calls each(code point, bytes) for the glyphs of a printable text.
 template <typename Each>
 void for_each_glyph(std::string_view text, Each&& each) {
   while (!text.empty()) {
     const size_t length = first_glyph(text).length;
-    each(code_point(text.substr(0, length)), length);
+    each(first_code_point(text), length);
     text.remove_prefix(length);
   }
 }

@@ -8,7 +8,6 @@
 #include <climits>
 #include <clocale>
 #include <csignal>
-#include <cstdint>
 #include <cstdlib>
 #include <cwchar>
 #include <optional>
@@ -84,27 +83,6 @@ bool is_utf8_possible() {
 // Whether the locale of the environment has another codeset with wide characters, such as GB18030.
 bool is_other_codeset() {
   return std::setlocale(LC_CTYPE, "") != nullptr && MB_CUR_MAX > 1 && !decodes_utf8();
-}
-
-// The first character of valid UTF-8.
-wchar_t character_of(std::string_view utf8) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(utf8[i]); };
-  if (utf8.empty() || byte(0) < 0x80) return utf8.empty() ? L' ' : static_cast<wchar_t>(byte(0));
-  const size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
-  uint32_t point = byte(0) & (0xFFU >> (length + 1));
-  for (size_t i = 1; i < std::min(length, utf8.size()); ++i)
-    point = point << 6U | (byte(i) & 0x3FU);
-  return static_cast<wchar_t>(point);
-}
-
-std::string utf8_of(wint_t point) {
-  const auto last = [](wint_t bits) { return static_cast<char>(0x80U | (bits & 0x3FU)); };
-  if (point < 0x80) return {static_cast<char>(point)};
-  if (point < 0x800) return {static_cast<char>(0xC0U | point >> 6U), last(point)};
-  if (point < 0x10000)
-    return {static_cast<char>(0xE0U | point >> 12U), last(point >> 6U), last(point)};
-  return {static_cast<char>(0xF0U | point >> 18U), last(point >> 12U), last(point >> 6U),
-          last(point)};
 }
 
 std::string capability(const char* name) {
@@ -272,7 +250,8 @@ attr_t Terminal::State::attributes_of(const Cell& cell) const {
 
 // As the codeset of the terminal has it; what it lacks takes as many columns.
 void Terminal::State::add_wide(const Cell& cell) {
-  const wchar_t character = character_of(glyph_of(cell));
+  const std::string_view glyph = glyph_of(cell);
+  const auto character = static_cast<wchar_t>(glyph.empty() ? U' ' : first_code_point(glyph));
   std::array<char, MB_LEN_MAX> bytes{};
   std::mbstate_t state{};
   const bool is_shown_there =

@@ -139,17 +139,6 @@ tl::unexpected<Error> unlike(std::string_view expected, std::string_view rest) {
   return fail(Code::kBadInput, "expected {}, found '{}'", expected, printable(rest.substr(0, 40)));
 }
 
-void append_utf8(uint32_t code, std::string& out) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-    return;
-  }
-  const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  static constexpr std::array<uint32_t, 4> kLead = {0, 0xC0, 0xE0, 0xF0};
-  out += static_cast<char>(kLead[static_cast<size_t>(more)] | code >> (6 * more));
-  for (int i = more - 1; i >= 0; --i) out += static_cast<char>(0x80U | (code >> (6 * i) & 0x3FU));
-}
-
 // Walks over a line of JSON. After an error nothing more is read.
 class JsonCursor {
  public:
@@ -258,7 +247,7 @@ class JsonCursor {
       VRAM_TRY_ASSIGN(const auto low, read_unit());
       code = 0x10000 + ((*code & 0x3FF) << 10) + (low & 0x3FF);
     }
-    append_utf8(*code, out);
+    out += utf8_of(*code);
     return {};
   }
   [[nodiscard]] Result<uint32_t> read_unit() {
