@@ -19,6 +19,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from vram.dry._tensors import is_on_gpu, leaves
 from vram.dry._values import Unknown
 
 _MAX_BYTES = 1 << 20  # of a storage whose contents are kept, and computed with
@@ -57,14 +58,6 @@ def value_of(tensor: Any) -> Any:
     with _disable_current_modes():
         twin = _twin(tensor)
         return None if twin is None else twin.clone()
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _tensors(part)
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -107,12 +100,12 @@ class _Operator:
 
     def written(self, args: Any, kwargs: Any) -> Iterator[Any]:
         for number, name in self.writes:
-            yield from _tensors(args[number] if number < len(args) else kwargs.get(name))
+            yield from leaves(args[number] if number < len(args) else kwargs.get(name))
 
 
 def forget(tensors: Any) -> None:
     """What these tensors contain is not known anymore."""
-    for tensor in _tensors(tensors):
+    for tensor in leaves(tensors):
         if isinstance(tensor, FakeTensor):
             for name in (_TWIN, _UNIFORM):
                 tensor.untyped_storage().__dict__.pop(name, None)
@@ -129,7 +122,7 @@ def follow(func: Any, args: Any, kwargs: Any, result: Any) -> None:
         return
     if called.is_view:  # it shares the twin
         return
-    outputs = [each for each in _tensors(result) if isinstance(each, FakeTensor) and each.fake_device.type == "cuda"]
+    outputs = [each for each in leaves(result) if is_on_gpu(each)]
     uniform = _uniform_result(called, args) if len(outputs) == 1 else None
     if uniform is not None:
         _fill(outputs[0], uniform)
@@ -137,7 +130,7 @@ def follow(func: Any, args: Any, kwargs: Any, result: Any) -> None:
     if not outputs or any(each.untyped_storage().nbytes() > _MAX_BYTES for each in outputs):
         return
     found = computed(func, args, kwargs)
-    values = [] if found is None else list(_tensors(found))
+    values = [] if found is None else list(leaves(found))
     if len(values) == len(outputs):
         for output, value in zip(outputs, values):
             _keep(output, value)
@@ -177,7 +170,7 @@ def _is_known(tensor: Any) -> bool:
 def computed(func: Any, args: Any, kwargs: Any) -> Any:
     """Return what an operator makes of known values, on the CPU; None: something is not known."""
     values = (*args, *kwargs.values())
-    if not all(map(_is_known, _tensors(values))):  # before anything is computed, since most operators end here
+    if not all(map(_is_known, leaves(values))):  # before anything is computed, since most operators end here
         return None
     if not _Operator.of(func).has_values or _has_unknown_numbers(values):
         return None
@@ -210,8 +203,8 @@ def _uniform_result(called: _Operator, args: Any) -> Any:
     if called.name in _FILLED:
         number = _FILLED[called.name](args)
         return None if isinstance(number, (Unknown, torch.Tensor)) else number
-    first = args[0] if args else None
-    if not isinstance(first, FakeTensor) or first.fake_device.type != "cuda":
+    first: Any = args[0] if args else None
+    if not is_on_gpu(first):
         return None
     if _TWIN not in first.untyped_storage().__dict__:
         found = _as_finite(called.name, first, args[1] if len(args) > 1 else None)

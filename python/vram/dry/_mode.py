@@ -32,6 +32,7 @@ from vram.dry._kernels import Allocation, Call, Kernels
 from vram.dry._sized import SIZED
 from vram.dry._storages import Storages
 from vram.dry._tape import Tape
+from vram.dry._tensors import is_on_gpu, leaves
 from vram.dry._values import DryRunError, Unknown, Values, users_line, warn
 
 # Tensors on the CPU that are made from nothing are fake above this size.
@@ -66,19 +67,6 @@ class Fakes(FakeTensorMode):
     @property
     def avoid_device_init(self) -> bool:
         return True
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    """The tensors of an operator's arguments or results."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from leaves(part)
-
-
-def is_on_gpu(tensor: Any) -> bool:
-    return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
 
 
 class Streams(threading.local):

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from vram.dry._mode import is_on_gpu, leaves
 from vram.dry._patches import Patches
+from vram.dry._tensors import is_on_gpu, leaves
 
 _next_number = torch._C._autograd._get_sequence_nr
 

@@ -142,9 +142,8 @@ def _deciding(name: str) -> Any:
     def decide(self: Unknown, *others: Any) -> Any:
         if others and (others[0] is self or _is_infinite(others[0])):  # the number counts as finite
             return getattr(float, name)(float(self), float(others[0]))
-        answer = _answer_of_library()
-        if answer is not None and name not in ("__int__", "__trunc__"):
-            return bool(answer)
+        if name not in ("__int__", "__trunc__") and _is_in_library():
+            return True
         raise _decides(f"{name.strip('_')}()", "128" if name in ("__int__", "__trunc__") else "0.5", self.line)
 
     return decide
@@ -220,9 +219,8 @@ class Values:
         if by_torch is not None:
             return by_torch
         if not is_floating:
-            answer = _answer_of_library() if is_bool else None
-            if answer is not None:
-                return answer
+            if is_bool and _is_in_library():
+                return True
             raise DryRunError(
                 tr("{}: {} reads the value of a tensor on the GPU, which a dry run does not compute; {}").format(
                     users_line(), operator, _ways_out("False" if is_bool else "1")
@@ -274,7 +272,7 @@ class Values:
         assumption = self._assumption()
         if assumption is not None:
             return assumption[0]
-        if _answer_of_library() is not None:
+        if _is_in_library():
             warn(
                 tr(
                     "the program reads results from the GPU; a dry run computes none, and its metrics are those of zeros"
@@ -300,20 +298,21 @@ class Values:
 
 
 # What is read here decides about files and the end of the training only, and metrics of an evaluation, whose memory is that of any values.
-_LIBRARIES = {
-    os.path.join("transformers", "trainer_pt_utils.py"): True,
-    os.path.join("pytorch", "callbacks", "early_stopping.py"): True,  # it is the best value until now
-    os.path.join("pytorch", "callbacks", "model_checkpoint.py"): True,
-    os.path.join("pytorch_lightning", "callbacks", "early_stopping.py"): True,
-    os.path.join("pytorch_lightning", "callbacks", "model_checkpoint.py"): True,
-}
+# Comparisons answer True: for a callback, the value is the best until now.
+_LIBRARIES = (
+    os.path.join("transformers", "trainer_pt_utils.py"),
+    os.path.join("pytorch", "callbacks", "early_stopping.py"),
+    os.path.join("pytorch", "callbacks", "model_checkpoint.py"),
+    os.path.join("pytorch_lightning", "callbacks", "early_stopping.py"),
+    os.path.join("pytorch_lightning", "callbacks", "model_checkpoint.py"),
+)
 
 
-def _answer_of_library() -> bool | None:
-    """Return what a library that trains assumes at the line that is running; None: the program itself decides."""
+def _is_in_library() -> bool:
+    """Whether the line that is running is one of a library that trains, whose decision does not matter; otherwise the program itself decides."""
     frame = users_frame()
     file = "" if frame is None else frame.f_code.co_filename
-    return next((answer for name, answer in _LIBRARIES.items() if file.endswith(os.sep + name)), None)
+    return any(file.endswith(os.sep + name) for name in _LIBRARIES)
 
 
 def _read_by_torch() -> Any:
