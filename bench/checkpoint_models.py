@@ -98,6 +98,13 @@ def cross_entropy(output):
     return nn.functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long, device=logits.device))
 
 
+def gradients(model, sample):
+    """Those of all parameters, one after the other."""
+    model.zero_grad(set_to_none=True)
+    cross_entropy(model(sample)).backward()
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+
 def models(tiny):
     """Name: how to make the model, how to make a batch, and whether it trains under autocast."""
     if tiny:

@@ -8,13 +8,7 @@ python bench/checkpoint_rounding.py
 from __future__ import annotations
 
 import torch
-from checkpoint_models import ResNet, cross_entropy
-
-
-def gradients(model, sample):
-    model.zero_grad(set_to_none=True)
-    cross_entropy(model(sample)).backward()
-    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+from checkpoint_models import ResNet, gradients
 
 
 def main():

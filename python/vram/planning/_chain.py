@@ -124,7 +124,8 @@ def chain(
     for number, costs in enumerate(kept):
         is_last = number == count
         output = 0 if is_last else step.border_bytes[number]
-        options = [_option(name, costs_of_way[number]) for name, costs_of_way in ways.items()][: 1 if is_last else None]
+        offered = [next(iter(ways))] if is_last else ways
+        options = [_option(name, ways[name][number]) for name in offered]
         stages.append(
             {
                 "name": "after" if is_last else names[number],

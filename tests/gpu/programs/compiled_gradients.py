@@ -32,22 +32,16 @@ for module in gpt.modules():
         module.p = 0.0
 
 
-def gradients(model: Any, sample: torch.Tensor) -> torch.Tensor:
-    model.zero_grad(set_to_none=True)
-    models.cross_entropy(model(sample)).backward()
-    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
-
-
 def differences(model: Any, sample: torch.Tensor, blocks: list[Any]) -> dict[str, float]:
     """The norm of the difference, as a share of that of the gradients, by what blocks keep."""
     count = len(blocks)
     ways = {str(budget): [budget] * count for budget in (1.0, 0.99, 0.0)}
     ways["mixed"] = [(0.99, 0.0, 1.0)[3 * i // count] for i in range(count)]
-    expected, compiler, found = gradients(model, sample), Compiler(), {}
+    expected, compiler, found = models.gradients(model, sample), Compiler(), {}
     for way, budgets in ways.items():
         for regions in ((), REGIONS) if way == "mixed" else ((),):
             applied = Applied(model, blocks, "blocks", budgets, regions, compiler)
-            difference = (gradients(model, sample) - expected).norm() / expected.norm()
+            difference = (models.gradients(model, sample) - expected).norm() / expected.norm()
             found[f"{way}, {len(regions)} regions"] = float(difference)
             applied.remove()
     return found
