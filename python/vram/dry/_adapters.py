@@ -12,22 +12,26 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from vram.dry import _linear
 from vram.dry._patches import Patches
 
 
-def _layers(parameters: list[Any]) -> list[nn.Linear]:
+def _layers(parameters: list[Any]) -> list[Any]:
     """Return the linear layers with these weights in their order, without the head: those tied to an embedding, or else the last."""
     modules = [each for each in gc.get_objects() if issubclass(type(each), nn.Module)]
     embedded = {id(each.weight) for each in modules if isinstance(each, nn.Embedding)}
-    linear = {id(each.weight): each for each in modules if isinstance(each, nn.Linear)}
+    linear = {id(each.weight): each for each in modules if _linear.sizes_of(each)}
     found = [linear[id(parameter)] for parameter in parameters if id(parameter) in linear]
     return [each for each in found if id(each.weight) not in embedded] if embedded & linear.keys() else found[:-1]
 
 
-def _attach(layer: nn.Linear, rank: int) -> list[Any]:
+def _attach(layer: Any, rank: int) -> list[Any]:
     """Add an adapter as PEFT does: float32, without dropout. Returns its parameters."""
     place: dict[str, Any] = {"device": layer.weight.device, "dtype": torch.float32, "bias": False}
-    down, up = nn.Linear(layer.in_features, rank, **place), nn.Linear(rank, layer.out_features, **place)
+    sizes = _linear.sizes_of(layer)
+    assert sizes is not None
+    inputs, outputs = sizes
+    down, up = nn.Linear(inputs, rank, **place), nn.Linear(rank, outputs, **place)
     layer.add_module("lora_A", down)
     layer.add_module("lora_B", up)
     forward = layer.forward
@@ -37,7 +41,7 @@ def _attach(layer: nn.Linear, rank: int) -> list[Any]:
         result = forward(x)
         return (result + up(down(x.to(down.weight.dtype))) * 2.0).to(result.dtype)
 
-    layer.forward = adapted  # type: ignore[method-assign,assignment]
+    layer.forward = adapted
     return [down.weight, up.weight]
 
 

@@ -114,7 +114,9 @@ class Changes:
                 )
             if adapted is not None and not adapted:
                 raise VramError(
-                    tr("the program trains no torch.nn.Linear that could get adapters (in front of the last one)")
+                    tr(
+                        "the program trains no torch.nn.Linear or Conv1D that could get adapters (in front of the last one)"
+                    )
                 )
             if checkpointed is not None and not checkpointed:
                 raise VramError(

@@ -25,11 +25,11 @@ _ADAPTER = ".lora_"  # in the names of layers that are trained instead of others
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter as its model has it; `rows` of the weight of a linear layer, otherwise 0."""
+    """A parameter as its model has it; `outputs`: of a linear layer with this weight, otherwise 0."""
 
     elements: int
     element_bytes: int
-    rows: int
+    outputs: int
     is_trained: bool
 
     @property
@@ -78,7 +78,7 @@ class Model:
         """
         if not parameters:
             raise VramError(tr("the program calls no model, so no parameters are known"))
-        trained = [name for name, each in parameters.items() if each.rows and each.is_trained]
+        trained = [name for name, each in parameters.items() if each.outputs and each.is_trained]
         if self.weights is not None and not all(_ADAPTER in name for name in trained):
             raise VramError(
                 tr("weights='{}' cannot be trained; combine it with lora_rank, or freeze them").format(self.weights)
@@ -110,11 +110,11 @@ class Model:
         return -(-size_bytes // self.world_size)
 
     def _weight(self, known: Parameter | None, size_bytes: int) -> int:
-        if self.weights is None or known is None or not known.rows or known.is_trained:
+        if self.weights is None or known is None or not known.outputs or known.is_trained:
             return size_bytes
         if self.weights == "nf4":  # of bitsandbytes: two in a byte, and a float32 for each block
             return -(-known.elements // 2) + 4 * -(-known.elements // _NF4_BLOCK)
-        scales = known.rows if self.weights == "int8" else 1  # of float32
+        scales = known.outputs if self.weights == "int8" else 1  # of float32
         return known.elements + 4 * scales
 
     def _state(self, known: Parameter | None, size_bytes: int) -> int:

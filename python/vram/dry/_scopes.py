@@ -11,6 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from vram import _marks
 from vram._error import VramError
+from vram.dry import _linear
 from vram.dry._models import Parameter
 from vram.dry._patches import Patches
 from vram.dry._tape import Tape
@@ -72,10 +73,10 @@ class Scopes:
         """Return the parameters of all watched models, by name."""
         found = {}
         for model, _ in self._watches:
-            linear = {id(part.weight) for part in model.modules() if isinstance(part, torch.nn.Linear)}
+            sizes = {id(part.weight): sizes for part in model.modules() if (sizes := _linear.sizes_of(part))}
             for name, each in model.named_parameters():
-                rows = each.shape[0] if id(each) in linear else 0
-                found[name] = Parameter(each.numel(), each.element_size(), rows, each.requires_grad)
+                _, outputs = sizes.get(id(each), (0, 0))
+                found[name] = Parameter(each.numel(), each.element_size(), outputs, each.requires_grad)
         return found
 
     def stop(self) -> None:
