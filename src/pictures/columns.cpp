@@ -1,5 +1,6 @@
 #include "pictures/columns.hpp"
 
+#include "base/bytes.hpp"
 #include "base/language.hpp"
 #include "base/time.hpp"
 #include "pages/overview.hpp"
@@ -209,7 +210,7 @@ void Gatherer::add_groups(const pages::Groups& groups) {
       columns_.groups.push_back({groups.names[group], group, std::move(bytes[group])});
   if (has_any(rest)) {
     const size_t others = groups.names.size() - shown;
-    columns_.groups.push_back({trf("{} others", others), pages::kShownGroups, std::move(rest)});
+    columns_.groups.push_back({counted(others, "other"), pages::kShownGroups, std::move(rest)});
   }
 }
 

@@ -123,7 +123,8 @@ void FlamePicture::draw_head(const FlameNode& root) {
   scene_.title = title_of(frame_, view_);
   scene_.description = trf("where {} of live memory were allocated, {}", format_bytes(root.bytes),
                            show::when(view_.clock.kind(), view_.report, state_.moment));
-  if (hidden_ > 0) scene_.description += " · " + trf("{} deeper frames are left out", hidden_);
+  if (hidden_ > 0)
+    scene_.description += " · " + trf("{} left out", counted(hidden_, "deeper frame"));
   scene_.items.emplace_back(
       Label{{kEdge, 25}, fit_end(scene_.title, 15, width), 15, theme_.ink, Anchor::kStart, true});
   scene_.items.emplace_back(

@@ -243,7 +243,9 @@ def test_a_block_that_never_fits_with_a_budget_is_not_planned_with_it(
 
 def test_choices_are_described_in_the_language_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     choice = _search._Choice("blocks", (1.0, 0.5, 1.0), (CheckpointRegion(0, 1),))
-    assert str(choice) == "blocks compiled, 2 with 1, 1 with 0.5, 1 regions run again"
+    assert str(choice) == "blocks compiled, 2 with 1, 1 with 0.5, 1 region runs again"
+    two = _search._Choice("blocks", (1.0,), (CheckpointRegion(0, 1), CheckpointRegion(2, 2)))
+    assert str(two) == "blocks compiled, 1 with 1, 2 regions run again"
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     monkeypatch.setenv("LANGUAGE", "zh_CN")
     assert str(choice) == "逐块编译，2 个用 1，1 个用 0.5，1 个区域重新计算"

@@ -182,7 +182,7 @@ def test_the_reason_for_waiting_is_told(fake: FakeFramework) -> None:
     fake.cache = 10 * GIB  # half of it
     fake.others += 10 * GIB
     assert _of(cleaner.step(), Grade.CACHE).skipped == (
-        "what the last one freed was reserved again 1 calls later; it waits for 9 more occasions"
+        "what the last one freed was reserved again 1 call later; it waits for 9 more occasions"
     )
 
 
@@ -217,7 +217,7 @@ def test_steps_watch_what_an_epoch_cleaned(fake: FakeFramework) -> None:
     fake.cache = 20 * GIB
     cleaner.step()
     assert str(_of(cleaner.epoch(), Grade.CACHE).skipped).startswith(
-        "what the last one freed was reserved again 1 calls"
+        "what the last one freed was reserved again 1 call "
     )
 
 

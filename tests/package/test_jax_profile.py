@@ -79,6 +79,10 @@ def test_devices_are_apart() -> None:
     assert [(site.device, site.bytes) for site in found.sites] == [("gpu:1", 20), ("gpu:0", 10)]
 
 
+def test_one_site_is_singular() -> None:
+    assert str(jax.import_profile(profile(sample([2], 1, 1 << 20)))).startswith("1 MiB at 1 site\n")
+
+
 def test_packed_or_not_gzipped_or_not_from_a_file_or_bytes(tmp_path: Path) -> None:
     one_by_one = of_bytes(2, of_number(1, 2) + of_number(2, 1) + of_number(2, 77))
     whole = profile(one_by_one)

@@ -317,7 +317,7 @@ def test_the_program_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(shown["frame"]) == shown["report"].to_arrow().num_rows
 
 
-def test_it_is_shown_in_a_line_and_in_a_notebook(tmp_path: Path) -> None:
+def test_it_is_shown_in_a_line_and_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = tmp_path / "<b>.pickle.xz"
     shutil.copy(LEAK, odd)
     report = vram.load(odd)
@@ -327,3 +327,5 @@ def test_it_is_shown_in_a_line_and_in_a_notebook(tmp_path: Path) -> None:
     shown = report._repr_html_()
     assert "&lt;b&gt;.pickle.xz" in shown
     assert report.findings[0].title in shown
+    monkeypatch.setattr(vram.DeviceReport, "findings", report.findings[:1])
+    assert repr(report.device).endswith(" reserved, 1 finding>")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import random
 from collections import Counter
@@ -180,3 +181,5 @@ def test_it_prints_as_one_line() -> None:
     )
     assert str(found) == "batch size 96: 7 GiB of 8 GiB, in 0 trials; a batch of 104 is too large"
     assert repr(found).startswith("BatchSize(batch_size=96, ")
+    one = dataclasses.replace(found, trials=(vram.Trial(96, fits=True),))
+    assert "8 GiB, in 1 trial; a batch" in str(one)

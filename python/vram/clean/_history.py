@@ -47,7 +47,12 @@ class History:
             return
         watched.calls += 1
         if 2 * (level - watched.level_after) >= watched.freed_bytes:
-            self._punish(tr("what the last one freed was reserved again {} calls later").format(watched.calls))
+            later = (
+                tr("what the last one freed was reserved again {} call later")
+                if watched.calls == 1
+                else tr("what the last one freed was reserved again {} calls later")
+            )
+            self._punish(later.format(watched.calls))
         elif watched.calls >= REBUILD_CALLS:
             self._watched, self._next_wait = None, REBUILD_CALLS
 
@@ -58,7 +63,10 @@ class History:
     def wait_reason(self, now: float, limits: Limits) -> str | None:
         """Return the reason to wait, or None."""
         if self._wait:
-            return tr("{}; it waits for {} more occasions").format(self._why, self._wait)
+            waits = (
+                tr("{}; it waits for {} more occasion") if self._wait == 1 else tr("{}; it waits for {} more occasions")
+            )
+            return waits.format(self._why, self._wait)
         if self._last_end is not None and (now - self._last_end) * limits.max_time_fraction < self._last_s:
             return tr("the last one took {:.0f} ms, and no more than {:.0%} of the time goes here").format(
                 self._last_s * 1000.0, limits.max_time_fraction

@@ -71,8 +71,9 @@ class JaxProfile:
         return sum(site.bytes for site in self.sites)
 
     def __str__(self) -> str:
+        count = len(self.sites)
         lines = [
-            tr("{} at {} sites").format(format_size(self.bytes), len(self.sites)),
+            (tr("{} at {} site") if count == 1 else tr("{} at {} sites")).format(format_size(self.bytes), count),
             *map(str, self.sites[:_FIRST_SITES]),
         ]
         return "\n".join(lines + (["…"] if len(self.sites) > _FIRST_SITES else []))

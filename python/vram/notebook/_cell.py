@@ -35,7 +35,13 @@ class MeasuredCell:
         try:
             recording.stop()
             if not self._options.is_quiet:
-                print(tr("recorded {:,} events: vram report {}").format(recording.events, recording.path))
+                count = recording.events
+                text = (
+                    tr("recorded {:,} event: vram report {}")
+                    if count == 1
+                    else tr("recorded {:,} events: vram report {}")
+                )
+                print(text.format(count, recording.path))
             if self._options.shows_report:
                 _display(recording.report())
         except (VramError, OSError) as failure:  # must not hide the cell's own error

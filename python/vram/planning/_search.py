@@ -49,7 +49,9 @@ class _Choice:
         if self.compiled == "model":
             return tr("model compiled with activation_memory_budget {:g}").format(self.budgets[0])
         parts = [tr("{} with {:g}").format(self.budgets.count(each), each) for each in dict.fromkeys(self.budgets)]
-        parts += [tr("{} regions run again").format(len(self.regions))] if self.regions else []
+        if self.regions:
+            again = tr("{} region runs again") if len(self.regions) == 1 else tr("{} regions run again")
+            parts.append(again.format(len(self.regions)))
         return tr("blocks compiled, {}").format(tr(", ").join(parts))
 
 

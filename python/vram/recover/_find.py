@@ -50,12 +50,14 @@ class BatchSize:
     reason: str  # this size and no larger one
 
     def __str__(self) -> str:
-        return tr("batch size {}: {} of {}, in {} trials; {}").format(
-            self.batch_size,
-            format_size(self.peak_bytes),
-            format_size(self.budget_bytes),
-            len(self.trials),
-            self.reason,
+        count = len(self.trials)
+        text = (
+            tr("batch size {}: {} of {}, in {} trial; {}")
+            if count == 1
+            else tr("batch size {}: {} of {}, in {} trials; {}")
+        )
+        return text.format(
+            self.batch_size, format_size(self.peak_bytes), format_size(self.budget_bytes), count, self.reason
         )
 
 

@@ -191,7 +191,7 @@ def _report(job: Job, size: int, loss: Any, alloc_retries: int) -> MicroBatches:
     if remembered.thrashed == _THRASHING_AFTER:
         warnings.warn(
             tr(
-                "the allocator had to give its cache back {} times during this batch, and during the one before: "
+                "the allocator had to give its cache back during this batch (retries: {}) and during the one before: "
                 "micro-batches of {} fit, but only just, and slowly; smaller ones are likely faster"
             ).format(alloc_retries, size),
             stacklevel=4,

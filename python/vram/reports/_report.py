@@ -188,9 +188,9 @@ class DeviceReport:
         name = tr("pinned host memory") if self.kind == "host" else f"GPU {self.device}"
         peak = self.peak
         requested, reserved = format_size(peak.requested_bytes), format_size(peak.reserved_bytes)
-        return tr("{}: peak {} requested, {} reserved, {} findings").format(
-            name, requested, reserved, len(self.findings)
-        )
+        count = len(self.findings)
+        findings = (tr("{} finding") if count == 1 else tr("{} findings")).format(count)
+        return tr("{}: peak {} requested, {} reserved, {}").format(name, requested, reserved, findings)
 
 
 class Report:

@@ -165,8 +165,9 @@ void big_holder(const trace::Trace& trace, const DeviceReport& report, std::vect
       {FindingKind::kHolder, holder->requested_bytes,
        trf("{} holds {} ({}) at the peak", holder->name, format_bytes(holder->requested_bytes),
            format_share(holder->requested_bytes, peak)),
-       trf("{} blocks, the largest {}.", format_count(holder->count),
-           format_bytes(holder->largest_bytes)),
+       holder->count == 1 ? trf("{}.", counted(1, "block"))
+                          : trf("{} blocks, the largest {}.", format_count(holder->count),
+                                format_bytes(holder->largest_bytes)),
        tr("The place to save: activations made there can be recomputed (torch.utils.checkpoint), "
           "computed in smaller pieces, or kept in a smaller type (autocast to bfloat16); weights "
           "and "

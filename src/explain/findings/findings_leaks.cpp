@@ -55,7 +55,7 @@ std::string format_rate(double bytes) {
 std::string leak_outlook(const trace::Trace& trace, const DeviceReport& report,
                          const Growth& growth) {
   if (growth.steps_to_full) {
-    const std::string steps = format_count(*growth.steps_to_full);
+    const std::string steps = counted(*growth.steps_to_full, "step");
     std::vector<int64_t> durations;
     durations.reserve(report.steps.steps.size());
     for (const Step& step : report.steps.steps) durations.push_back(step.end_ns - step.begin_ns);
@@ -64,17 +64,17 @@ std::string leak_outlook(const trace::Trace& trace, const DeviceReport& report,
       const double left_ns =
           static_cast<double>(*growth.steps_to_full) * static_cast<double>(step_ns);
       if (left_ns < kMaxLeftNs) {
-        return trf(" At this rate the device is full in {} steps, after {}.", steps,
+        return trf(" At this rate the device is full in {}, after {}.", steps,
                    format_duration_ns(static_cast<int64_t>(left_ns)));
       }
     }
-    return trf(" At this rate the device is full in {} steps.", steps);
+    return trf(" At this rate the device is full in {}.", steps);
   }
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
   const auto per_step = static_cast<uint64_t>(std::max(growth.bytes_per_step, 1.0));
   const uint64_t doubled_after = peak / per_step + 1;
   if (doubled_after > kMaxDoublingSteps) return "";
-  return trf(" At this rate the peak doubles in {} steps.", format_count(doubled_after));
+  return trf(" At this rate the peak doubles in {}.", counted(doubled_after, "step"));
 }
 
 void find_leaks(const trace::Trace& trace, const DeviceReport& report, std::vector<Finding>* out) {

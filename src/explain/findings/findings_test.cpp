@@ -276,6 +276,8 @@ TEST_F(FindingsTest, WhatIsAllocatedOnceAndKeptNeedsNoActionButACacheALimit) {
 TEST_F(FindingsTest, BigHolders) {
   report_.at_peak.breakdowns[0].holders = {holder("train.py:7 logits", 4 * kGiB)};
   EXPECT_THAT(only(FindingKind::kHolder).title, HasSubstr("train.py:7 logits holds 4 GiB"));
+  report_.at_peak.breakdowns[0].holders[0].count = 1;
+  EXPECT_EQ(only(FindingKind::kHolder).detail, "1 block.");
   report_.at_peak.breakdowns[0].holders[0].before_recording = true;  // the end state has its stack
   EXPECT_THAT(only(FindingKind::kHolder).title, HasSubstr("train.py:7 logits holds 4 GiB"));
   report_.at_peak.breakdowns[0].holders[0].name = "no stack recorded";

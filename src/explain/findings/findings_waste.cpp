@@ -157,7 +157,8 @@ void rounding(const DeviceReport& report, const replay::TorchSettings& settings,
   const std::string why =
       largest_divisions(settings) > 1
           ? trf("roundup_power2_divisions is set ({})", largest_divisions(settings))
-          : trf("{} blocks were live", format_count(state.block_count));
+      : state.block_count == 1 ? tr("one block was live")
+                               : trf("{} blocks were live", format_count(state.block_count));
   out->push_back(
       {FindingKind::kRounding, bytes, trf("Rounding wastes {}", of_reserved(bytes, reserved)),
        trf("Blocks were {} larger than what was asked for; {}.", format_bytes(bytes), why),
@@ -217,8 +218,8 @@ void collection(const DeviceReport& report, const replay::TorchSettings& setting
     return;
   out->push_back(
       {FindingKind::kFragmentation, 0,
-       trf("Garbage collection of the cache returned {} segments in {} steps",
-           format_count(report.device_frees), format_count(steps)),
+       trf("Garbage collection of the cache returned {} in {}",
+           counted(report.device_frees, "segment"), counted(steps, "step")),
        trf("garbage_collection_threshold is {}. Each segment returned is a cudaFree that "
            "waits for the GPU, and is mostly asked for again ({} device allocations).",
            settings.garbage_collection_threshold, format_count(report.device_allocs)),

@@ -132,9 +132,13 @@ Patterns stream_duplicates(WasteIndex& index) {
   Finding finding{
       FindingKind::kDuplicate, 0,
       trf("{} streams hold equal blocks of {}", format_count(streams), index.line(*largest)),
-      trf("{} blocks have the same size and stack as one of another stream, and live for "
-          "several steps; the largest has {}.",
-          format_count(changes.size()), format_bytes(largest->requested_bytes)),
+      changes.size() == 1
+          ? trf("A block of {} has the same size and stack as one of another stream, and lives for "
+                "several steps.",
+                format_bytes(largest->requested_bytes))
+          : trf("{} blocks have the same size and stack as one of another stream, and live for "
+                "several steps; the largest has {}.",
+                format_count(changes.size()), format_bytes(largest->requested_bytes)),
       tr("Use fewer streams for this work. Libraries keep one workspace for each stream: for "
          "cuBLAS, "
          "CUBLAS_WORKSPACE_CONFIG sets its size.")};
@@ -213,7 +217,9 @@ Patterns equal_parameters(WasteIndex& index) {
   return finding_if_saved(
       index, kMinSavedShare,
       {FindingKind::kEqualParameters, 0,
-       trf("{} parameters exist more than once at the peak", format_count(changes.size())),
+       changes.size() == 1
+           ? tr("A parameter exists more than once at the peak")
+           : trf("{} parameters exist more than once at the peak", format_count(changes.size())),
        trf("Live blocks have the same name and size as a later one, such as {}.", example),
        tr("If this is no copy on purpose (an average of the weights, a reference model), release "
           "the "

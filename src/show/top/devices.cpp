@@ -145,9 +145,11 @@ class DeviceTable {
     for (const Remark& remark : remarks(device))
       show_message(remark.mark, remark.text, remark.style);
     for (const watch::XidCount& xid : device.xids.value_or(std::vector<watch::XidCount>())) {
+      const std::string time = clock_text(xid.last_time_ns).substr(kClock);
       show_message("✖ ",
-                   trf("Xid {} from the driver, {} times, last at {}", xid.xid, xid.count,
-                       clock_text(xid.last_time_ns).substr(kClock)),
+                   xid.count == 1 ? trf("Xid {} from the driver, once, at {}", xid.xid, time)
+                                  : trf("Xid {} from the driver, {} times, last at {}", xid.xid,
+                                        xid.count, time),
                    Style::kBad);
     }
   }

@@ -36,7 +36,11 @@ export function Legend({ app }: { app: App }) {
               type="button"
               class={state.highlight === group ? "group is-chosen" : "group"}
               aria-pressed={state.highlight === group}
-              title={t("{0}: {1} in {2} blocks", names[group].slice(0, 300), bytes(requested), count(blocks))}
+              title={
+                blocks === 1
+                  ? t("{0}: {1} in 1 block", names[group].slice(0, 300), bytes(requested))
+                  : t("{0}: {1} in {2} blocks", names[group].slice(0, 300), bytes(requested), count(blocks))
+              }
               onClick={() => app.store.set({ highlight: state.highlight === group ? null : group })}
             >
               <span class="swatch" style={{ background: colourOf(group, colours) }} />
@@ -47,7 +51,7 @@ export function Legend({ app }: { app: App }) {
           </li>
         ))}
       </ol>
-      {held.length > MAX_ROWS && <p class="more">{t("{0} others", count(held.length - MAX_ROWS))}</p>}
+      {held.length > MAX_ROWS && <p class="more">{held.length === MAX_ROWS + 1 ? t("1 other") : t("{0} others", count(held.length - MAX_ROWS))}</p>}
     </aside>
   );
 }

@@ -97,7 +97,7 @@ function Holders({ app, report }: { app: App; report: DeviceReport }) {
           >
             <bdi class="name">{holder.name}</bdi>
             <span class="bytes">{bytes(holder.requested_bytes)}</span>
-            <span class="count">{t("{0} blocks", count(holder.count))}</span>
+            <span class="count">{holder.count === 1 ? t("1 block") : t("{0} blocks", count(holder.count))}</span>
             <span class="share" style={{ width: `${total > 0 ? (holder.requested_bytes / total) * 100 : 0}%` }} />
           </button>
         </li>

@@ -56,7 +56,10 @@ export function TableView({ app }: { app: App }) {
             </button>
           )}
           <span class="what" data-rows={rows?.blocks.length} data-bytes={rows?.bytes}>
-            {rows && t("{0} blocks, {1}", count(rows.blocks.length), bytes(rows.bytes))}
+            {rows &&
+              (rows.blocks.length === 1
+                ? t("1 block, {0}", bytes(rows.bytes))
+                : t("{0} blocks, {1}", count(rows.blocks.length), bytes(rows.bytes)))}
             {rows && set !== "live" && !app.model.isOnePart && ` · ${partName(app)}`}
           </span>
         </div>

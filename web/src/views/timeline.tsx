@@ -82,7 +82,7 @@ function tooltipAt(app: App, layout: Layout, x: number, y: number): TooltipConte
     const isRest = group >= samples.groups.length;
     const shown = samples.groups.reduce((sum, values) => sum + values[column], 0);
     rows.push({
-      name: isRest ? t("{0} others", count(names.length - SHOWN_GROUPS)) : names[group],
+      name: !isRest ? names[group] : names.length === SHOWN_GROUPS + 1 ? t("1 other") : t("{0} others", count(names.length - SHOWN_GROUPS)),
       value: bytes(isRest ? samples.peak[column] - shown : samples.groups[group][column]),
       colour: colourOf(group, colours),
       isMain: true,
