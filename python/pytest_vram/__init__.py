@@ -29,12 +29,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="H200",
         help='the GPU that dry runs pretend to have: a name ("RTX 4090") or its memory (default: H200)',
     )
+    group.addoption(
+        "--vram-assume",
+        action="append",
+        default=[],
+        metavar="FILE:LINE=VALUE",
+        help="what dry runs assume where a test reads values of the GPU, such as model.py:42=0.5; may be repeated",
+    )
+    parser.addini(
+        "vram_assume",
+        "what dry runs assume where tests read values of the GPU: lines FILE:LINE=VALUE (vram)",
+        "linelist",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and check the options."""
     config.addinivalue_line(
-        "markers", 'vram(peak="2GiB"): fail if the test\'s peak of GPU memory is above; replaces --vram-max (vram)'
+        "markers",
+        'vram(peak="2GiB", assume={"model.py:42": 0.5}): fail if the test\'s peak of GPU memory is above; replaces --vram-max; what a dry run '
+        "assumes where it reads values of the GPU (vram)",
     )
     config.pluginmanager.register(_Hooks(config), "vram-gate")
 
@@ -63,13 +77,14 @@ class _Hooks:
             from pytest_vram._gate import Gate
 
             option = self._config.getoption
-            self._gate = Gate(option("vram_max"), option("vram_dry"), option("vram_gpu"))
+            assumed = {"vram_assume": self._config.getini("vram_assume"), "--vram-assume": option("vram_assume")}
+            self._gate = Gate(option("vram_max"), option("vram_dry"), option("vram_gpu"), assumed)
         return self._gate
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("vram") is not None:
-                self.gate.limit_of(item)  # a wrong limit ends the run before the first test
+                self.gate.check(item)  # a wrong marker ends the run before the first test
 
     # After what skips a test, and before pytest's own implementation, which sets up its fixtures.
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -78,7 +93,7 @@ class _Hooks:
             return
         limit_bytes = self.gate.limit_of(item)
         if limit_bytes is not None or uses_fixture:
-            self.gate.begin(limit_bytes)
+            self.gate.begin(limit_bytes, self.gate.assumed_of(item))
 
     # After pytest's own implementation, which calls the test function.
     @pytest.hookimpl(trylast=True)

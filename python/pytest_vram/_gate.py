@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from vram import VramError
 from vram._sizes import format_size, parse_limit
 from vram._texts import columns_of, tr, tr_later
 from vram.dry._gpu import find_gpu
+from vram.dry._values import Values, assumption
 
 if TYPE_CHECKING:
     from pytest_vram._measure import DryRunPeak, GpuPeak
@@ -34,6 +37,14 @@ class TestPeak:
         """The peak until now of what the test allocated in addition to what was there before its setup, on the device with the most."""
         return self._measured.peak_bytes()
 
+    def assume(self, value: Any) -> contextlib.AbstractContextManager[None]:
+        """Assume a value, or a size, for what the ``with`` block reads from the GPU in a dry run; on a GPU it has no effect.
+
+        Args:
+            value: As of ``DryRun.assume()``.
+        """
+        return self._measured.assuming(value)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -48,28 +59,44 @@ class Result:
 class Gate:
     """Measures one test at a time."""
 
-    def __init__(self, limit: str | None, is_dry: bool, gpu: str) -> None:
+    def __init__(self, limit: str | None, is_dry: bool, gpu: str, assumed: Mapping[str, Sequence[str]]) -> None:
         self._limit_bytes = None if limit is None else _parsed(limit, "--vram-max")
-        try:
+        with _blaming("--vram-gpu"):
             find_gpu(gpu)
-        except ValueError as error:
-            raise pytest.UsageError(f"--vram-gpu: {error}") from None
         self._is_dry, self._gpu = is_dry, gpu
+        self._assumed: dict[str, Any] = {}  # for all tests, by line
+        for name, texts in assumed.items():
+            with _blaming(name):
+                self._assumed.update(_checked(dict(map(assumption, texts))))
         self._measured: GpuPeak | DryRunPeak | None = None
         self._running_limit_bytes: int | None = None
 
     def limit_of(self, item: pytest.Item) -> int | None:
-        """Return the limit of a test: its marker's, else that of --vram-max."""
-        marker = item.get_closest_marker("vram")
-        if marker is None:
-            return self._limit_bytes
-        if marker.args or set(marker.kwargs) != {"peak"}:
-            raise pytest.UsageError(
-                tr('{}: expected @pytest.mark.vram(peak="2GiB"), found {}').format(item.nodeid, _call(marker))
-            )
-        return _parsed(marker.kwargs["peak"], f"{item.nodeid}: @pytest.mark.vram: peak")
+        """Return the limit of a test: that of its closest marker that has one, else that of --vram-max."""
+        for marker in item.iter_markers("vram"):
+            if "peak" in marker.kwargs:
+                return _parsed(marker.kwargs["peak"], f"{item.nodeid}: @pytest.mark.vram: peak")
+        return self._limit_bytes
 
-    def begin(self, limit_bytes: int | None) -> None:
+    def assumed_of(self, item: pytest.Item) -> dict[str, Any]:
+        """Return what a dry run of a test assumes, by line: by its markers, the closest first, else by --vram-assume, else by the file."""
+        assumed = dict(self._assumed)
+        for marker in reversed([*item.iter_markers("vram")]):
+            with _blaming(f"{item.nodeid}: @pytest.mark.vram"):
+                assumed.update(_checked(marker.kwargs.get("assume", {})))
+        return assumed
+
+    def check(self, item: pytest.Item) -> None:
+        """Raise UsageError if a marker of a test is wrong."""
+        for marker in item.iter_markers("vram"):
+            if marker.args or not marker.kwargs or not set(marker.kwargs) <= {"peak", "assume"}:
+                raise pytest.UsageError(
+                    tr('{}: expected @pytest.mark.vram(peak="2GiB"), found {}').format(item.nodeid, _call(marker))
+                )
+        self.limit_of(item)
+        self.assumed_of(item)
+
+    def begin(self, limit_bytes: int | None, assumed: Mapping[str, Any]) -> None:
         if importlib.util.find_spec("torch") is None:
             pytest.fail(tr("vram measures the GPU memory of PyTorch, which is not installed"), pytrace=False)
         import torch
@@ -78,7 +105,7 @@ class Gate:
 
         self._running_limit_bytes = limit_bytes
         is_dry = self._is_dry or not torch.cuda.is_available()
-        measured = DryRunPeak(self._gpu) if is_dry else GpuPeak(finds_holders=limit_bytes is not None)
+        measured = DryRunPeak(self._gpu, assumed) if is_dry else GpuPeak(finds_holders=limit_bytes is not None)
         try:
             measured.begin()
         except VramError as error:
@@ -105,11 +132,25 @@ class Gate:
         return Result(peak_bytes, limit_bytes, measured.mode, failure)
 
 
-def _parsed(size: Any, name: str) -> int:
+@contextlib.contextmanager
+def _blaming(name: str) -> Iterator[None]:
+    """Turn errors about a value into one that ends the run and names the option, or the test and its marker."""
     try:
-        return parse_limit(size)
+        yield
     except (TypeError, ValueError) as error:
         raise pytest.UsageError(f"{name}: {error}") from None
+
+
+def _parsed(size: Any, name: str) -> int:
+    with _blaming(name):
+        return parse_limit(size)
+
+
+def _checked(assumed: Any) -> Mapping[str, Any]:
+    if not isinstance(assumed, Mapping):
+        raise TypeError(tr("assume: expected a dict such as {{'train.py:42': 0.5}}, found {!r}").format(assumed))
+    Values(assumed)
+    return assumed
 
 
 def _call(marker: pytest.Mark) -> str:

@@ -7,6 +7,7 @@ import gc
 import os
 import tempfile
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from pytest_vram._gate import MEASURED, PREDICTED
 from vram import VramError, dry_run, is_recording
 from vram._frameworks._torch import TorchFramework
 from vram._texts import tr
-from vram.dry import _program
+from vram.dry import _program, _values
 from vram.monitoring import _peaks
 
 _LISTED = 3
@@ -68,6 +69,9 @@ class GpuPeak:
         peak = self._peaks[device] = _peaks.PeakOf()
         self._before[device] = _peaks.begin(self._framework, device, peak, reset=True).allocated_bytes or 0
 
+    def assuming(self, _value: Any) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()  # here, the values are there
+
     def peak_bytes(self) -> int:
         if self._ended is not None:
             return self._ended
@@ -104,8 +108,8 @@ class GpuPeak:
 class DryRunPeak:
     """In a dry run, which needs no GPU: what is on the GPU has no memory and no values."""
 
-    def __init__(self, gpu: str) -> None:
-        self._run = dry_run(gpu)
+    def __init__(self, gpu: str, assumed: Mapping[str, Any]) -> None:
+        self._run = dry_run(gpu, assume=assumed)
         self._run._settings = replace(self._run._settings, has_stacks=True)
         self._entered = contextlib.ExitStack()
         self._ended: int | None = None
@@ -113,7 +117,11 @@ class DryRunPeak:
 
     def begin(self) -> None:
         self._entered.enter_context(self._run)
+        _values.runs_as = "test"
         torch.cuda.reset_peak_memory_stats()  # a dry run begins with some operators of its own
+
+    def assuming(self, value: Any) -> contextlib.AbstractContextManager[None]:
+        return self._run.assume(value)
 
     def peak_bytes(self) -> int:
         if self._ended is not None:
@@ -122,6 +130,7 @@ class DryRunPeak:
 
     def end(self) -> None:
         peak_bytes = self.peak_bytes()
+        _values.runs_as = "run"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is estimated is reserved memory, which has no limit here
             self._entered.close()

@@ -160,6 +160,8 @@ def test_unmeasured():
         ("", 'expected @pytest.mark.vram(peak="2GiB"), found vram()'),
         ('"2GiB"', "found vram('2GiB')"),
         ('peak="2GiB", most=3', "found vram(peak='2GiB', most=3)"),
+        ("assume=0.5", "vram: assume: expected a dict such as {'train.py:42': 0.5}, found 0.5"),
+        ('assume={"train.py": 0.5}', "vram: assume: expected lines such as 'train.py:42', found 'train.py'"),
         ('peak="nan"', "'nan' is no size"),
         ('peak="-1GiB"', "'-1GiB' is no size"),
         ("peak=2", "write the unit"),
@@ -173,12 +175,75 @@ def test_a_wrong_marker_ends_the_run(run, mark: str, expected: str) -> None:  # 
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--vram-max", "2"), ("--vram-max", "nan"), ("--vram-dry", "--vram-gpu", "Voodoo")]
+    "arguments",
+    [
+        ("--vram-max", "2"),
+        ("--vram-max", "nan"),
+        ("--vram-dry", "--vram-gpu", "Voodoo"),
+        ("--vram-dry", "--vram-assume", "train.py=1"),
+        ("--vram-dry", "--vram-assume", "train.py:1=some"),
+    ],
 )
 def test_a_wrong_option_ends_the_run(run, arguments: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
     result = run(ALLOCATES_64_MIB, *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"{arguments[-2]}:" in result.stderr.str()
+
+
+READS = """
+def read():
+    return torch.rand(1, device="cuda").nonzero().shape[0]
+
+@pytest.mark.vram(peak="1GiB")
+def test_reads():
+    assert read() == 1
+"""
+LINE = 4  # of the read
+
+
+def of_module(source: str, text: str) -> str:
+    return source.replace("\n\n@pytest", f"\n\npytestmark = pytest.mark.vram({text})\n\n@pytest")
+
+
+def test_what_a_test_reads_has_to_be_assumed(run) -> None:  # type: ignore[no-untyped-def]
+    result = run(READS, "--vram-dry")
+    result.assert_outcomes(failed=1)
+    file = "test_what_a_test_reads_has_to_be_assumed.py"
+    text = (
+        f"state what to assume with @pytest.mark.vram(assume={{'{file}:{LINE}': 1}}), --vram-assume {file}:{LINE}=1 or "
+        "`with vram_peak.assume(1):` around it"
+    )
+    assert text in result.stdout.str().replace("\n", " ").replace("E   ", ""), result.stdout.str()
+
+
+def test_assumptions_are_stated_by_marker_option_or_file(run, pytester: pytest.Pytester) -> None:  # type: ignore[no-untyped-def]
+    name = "test_assumptions_are_stated_by_marker_option_or_file.py"
+    here = f"{name}:{LINE}"
+    marked = READS.replace('peak="1GiB"', f'peak="1GiB", assume={{"{here}": 1}}')
+    run(marked, "--vram-dry").assert_outcomes(passed=1)
+    run(READS, "--vram-dry", "--vram-assume", f"{here}=1").assert_outcomes(passed=1)
+    # The closest statement counts, and a marker of the module leaves the limit of the test as it is.
+    of_file = of_module(READS, f'assume={{"{here}": 1}}, peak="1MiB"')
+    run(of_file, "--vram-dry", "--vram-assume", f"{here}=0").assert_outcomes(passed=1)
+    run(marked.replace(": 1}", ": 0}"), "--vram-dry", "--vram-assume", f"{here}=1").assert_outcomes(failed=1)
+    pytester.makeini(f"[pytest]\nvram_assume =\n    {here}=1\n    other.py:3=0.5\n")
+    run(READS, "--vram-dry").assert_outcomes(passed=1)
+    run(READS, "--vram-dry", "--vram-assume", f"{here}=0").assert_outcomes(failed=1)
+
+
+def test_the_limit_is_that_of_the_closest_marker_that_has_one(run) -> None:  # type: ignore[no-untyped-def]
+    source = of_module(ALLOCATES_64_MIB.replace("\ndef", "\n\n@pytest.mark.vram(assume={})\ndef"), 'peak="16MiB"')
+    run(source, "--vram-dry").assert_outcomes(failed=1)
+    run(source.replace("16MiB", "1GiB"), "--vram-dry", "--vram-max", "16MiB").assert_outcomes(passed=1)
+
+
+def test_a_block_has_an_assumption(run) -> None:  # type: ignore[no-untyped-def]
+    source = READS.replace(
+        '@pytest.mark.vram(peak="1GiB")\ndef test_reads():\n    ',
+        "def test_reads(vram_peak):\n    with vram_peak.assume(1):\n        ",
+    )
+    assert "vram_peak.assume" in source
+    run(source, "--vram-dry").assert_outcomes(passed=1)
 
 
 def test_another_gpu_is_pretended(run) -> None:  # type: ignore[no-untyped-def]
@@ -264,6 +329,8 @@ def test_on_a_gpu_the_peak_is_what_the_test_adds() -> None:
         measured = GpuPeak(finds_holders=False)
         measured.begin()
         assert measured.peak_bytes() == 0
+        with measured.assuming(1):  # which has no effect there
+            torch.zeros(1)
         torch.zeros(2 << 20, device="cuda")
         with vram.monitor("a region, which resets the counters"):
             torch.zeros(1 << 20, device="cuda")

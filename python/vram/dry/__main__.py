@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import json
 import os
@@ -29,13 +28,10 @@ _FITS, _FAILED, _CANNOT_FOLLOW = 0, 1, 2  # exit codes
 
 
 def _assumption(text: str) -> tuple[str, Any]:
-    line, _, value = text.rpartition("=")
     try:
-        return line, ast.literal_eval(value)
-    except (SyntaxError, ValueError):
-        raise argparse.ArgumentTypeError(
-            tr("'{}': expected FILE:LINE=NUMBER, such as train.py:42=0.5").format(text)
-        ) from None
+        return _values.assumption(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -138,7 +134,7 @@ def main(arguments: list[str]) -> int:
     except ValueError as error:
         print(tr("error: {}").format(error), file=sys.stderr)
         return _CANNOT_FOLLOW
-    _values.is_script = True
+    _values.runs_as = "script"
     try:
         prints = _printing_to_standard_error() if options.json else contextlib.nullcontext()
         with prints, run, stopped_after(run, options.steps):
@@ -151,7 +147,7 @@ def main(arguments: list[str]) -> int:
         if type(error).__name__ != "OutOfMemoryError":
             return _FAILED
     finally:
-        _values.is_script = False
+        _values.runs_as = "run"
     print(json.dumps(_result(run, options.output), indent=2) if options.json else str(run))
     return _FITS if run.fits else _FAILED
 

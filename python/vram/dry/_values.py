@@ -7,6 +7,7 @@ user, because the memory of the rest of the program may depend on it.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import math
 import os
@@ -15,7 +16,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 from vram._error import VramError
 from vram._texts import tr
@@ -100,12 +101,31 @@ def _decides(what: str, example: str = "0.5", read_at: str = "") -> DryRunError:
     return DryRunError(text)
 
 
-is_script = False  # whether `python -m vram.dry` runs the program, which then has no run to state anything to
+# Who runs the program, and so how it is stated what to assume: a "run" of the program's own, `python -m vram.dry` ("script"), or pytest ("test").
+runs_as: Literal["run", "script", "test"] = "run"
+
+
+def assumption(text: str) -> tuple[str, Any]:
+    """Return the line and the value of an assumption on a command line: "train.py:42=0.5".
+
+    Raises:
+        ValueError: It has another form.
+    """
+    line, _, value = text.rpartition("=")
+    try:
+        return line, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        raise ValueError(tr("'{}': expected FILE:LINE=NUMBER, such as train.py:42=0.5").format(text)) from None
 
 
 def _ways_out(example: str, line: str = "") -> str:
     line = line or _key(users_frame())
-    if is_script:
+    if runs_as == "test":
+        return tr(
+            "state what to assume with @pytest.mark.vram(assume={{'{}': {}}}), --vram-assume {}={} or "
+            "`with vram_peak.assume({}):` around it, or leave the line out of the test"
+        ).format(line, example, line, example, example)
+    if runs_as == "script":
         return tr("state what to assume with --assume {}={}, or leave the line out of the dry run").format(
             line, example
         )
