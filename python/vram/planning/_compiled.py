@@ -10,6 +10,7 @@ PyTorch has one setting for the whole process; here it is set while one function
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Sequence
 from types import FunctionType, MethodType
 from typing import Any
@@ -30,13 +31,47 @@ class _Partitioned:
 
     def __init__(self, backend: Any, budget: float) -> None:
         self._backend, self._budget = backend, budget
+        self.graphs = 0  # compiled so far
 
     def __call__(self, graph: Any, inputs: Any) -> Any:
         from torch._dynamo import lookup_backend
         from torch._functorch import config
 
+        self.graphs += 1
         with config.patch(activation_memory_budget=self._budget):
             return lookup_backend(self._backend)(graph, inputs)
+
+
+# After so many, a function counts as full. PyTorch keeps twice as many (torch._dynamo.config.recompile_limit); evaluation needs others than training.
+_VARIANTS = 4
+
+
+class _Shared:
+    """The compiled forward of modules of one kind, with one budget.
+
+    PyTorch keeps compiled variants with the code object, and no more than a few for each: what needs another one runs uncompiled, and keeps everything.
+    Modules of one kind can need variants of their own, for numbers in their forward, such as the probability of a stochastic depth. So those that
+    are called first when a code object is full share the next one.
+    """
+
+    def __init__(self, backend: Any, budget: float) -> None:
+        self._backend, self._budget = backend, budget
+        self._functions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by module
+        self._begin()
+
+    def _begin(self) -> None:
+        self._partitioned = _Partitioned(self._backend, self._budget)
+        # A code name that was used before, for another shape, would be compiled for all shapes, which is slower.
+        own = FunctionType(_forward.__code__.replace(co_name=f"forward_{next(_NUMBERS)}"), _forward.__globals__)
+        self._newest = torch.compile(own, backend=self._partitioned)
+
+    def __call__(self, module: Any, *args: Any, **kwargs: Any) -> Any:
+        function = self._functions.get(module)
+        if function is None:
+            if self._partitioned.graphs >= _VARIANTS:
+                self._begin()
+            function = self._functions[module] = self._newest
+        return function(module, *args, **kwargs)
 
 
 def _forward(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -58,7 +93,7 @@ class Compiler:
 
     def __init__(self, backend: Any = "inductor") -> None:
         self._backend = backend
-        self._made: dict[tuple[Any, ...], Any] = {}
+        self._made: dict[tuple[Any, ...], _Shared] = {}
 
     def forward(self, module: Any, budget: float) -> Any:
         """Return the compiled forward of a module. It is compiled when it is first called.
@@ -75,10 +110,7 @@ class Compiler:
             )
         key = (*kind_of(module), budget)
         if key not in self._made:
-            # PyTorch keeps compiled variants with the code object, and compiles no more than a few for each: one of its own. A code name that
-            # was used before, for another shape, would be compiled for all shapes, which is slower.
-            own = FunctionType(_forward.__code__.replace(co_name=f"forward_{next(_NUMBERS)}"), _forward.__globals__)
-            self._made[key] = torch.compile(own, backend=_Partitioned(self._backend, budget))
+            self._made[key] = _Shared(self._backend, budget)
         return MethodType(self._made[key], module)
 
 
