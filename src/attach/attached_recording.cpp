@@ -1,6 +1,7 @@
 #include "attach/attached_recording.hpp"
 
 #include "base/clock.hpp"
+#include "trace/lost_events.hpp"
 
 #include <algorithm>
 #include <array>
@@ -127,9 +128,7 @@ Result<> AttachedRecording::add_free(const AllocatorEvent& event) {
 Result<> AttachedRecording::finish() {
   summary_.lost = attachment_.lost();
   if (summary_.lost > 0) {
-    recording_->add(trace::Note{
-        tr_later("events lost, as they came faster than vram took them from the kernel"),
-        summary_.lost});
+    recording_->add(trace::Note{trace::kLostInKernel, summary_.lost});
   }
   if (summary_.unknown_frees > 0) {
     recording_->add(

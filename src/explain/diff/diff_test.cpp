@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "explain/diff/baseline.hpp"
 #include "explain/testing/trace_builder.hpp"
+#include "trace/lost_events.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -268,6 +269,11 @@ TEST(FindPeaks, SaysWhyARecordingIsIncomplete) {
   builder.alloc(512);
   auto made = builder.build();
   EXPECT_EQ(find_peaks(made.trace)->incomplete, "");
+  made.trace.origin.notes = {{"host memory is left out", 3}};
+  EXPECT_EQ(find_peaks(made.trace)->incomplete, "");
+  made.trace.origin.notes.push_back({trace::kLostToDisk, 1200});
+  made.trace.origin.notes.push_back({trace::kLostInKernel, 34});
+  EXPECT_THAT(find_peaks(made.trace)->incomplete, HasSubstr("1,234 events were lost"));
   made.trace.devices.front().ring_overflowed = true;
   EXPECT_THAT(find_peaks(made.trace)->incomplete, HasSubstr("overflowed"));
   made.trace.origin.truncated_at_byte = 1234;

@@ -12,6 +12,7 @@
 #include "explain/site/scopes.hpp"
 #include "explain/site/site.hpp"
 #include "explain/steps/steps.hpp"
+#include "trace/lost_events.hpp"
 
 #include <fmt/format.h>
 
@@ -255,6 +256,9 @@ Result<RunPeaks> find_peaks(const trace::Trace& trace) {
   }
   for (const trace::DeviceTrace& device : trace.devices)
     run.devices.push_back(find_peak(trace, device, run));
+  const uint64_t lost = trace::lost_events(trace);
+  if (lost > 0 && run.incomplete.empty())
+    run.incomplete = trf("{} events were lost while it was recorded", format_count(lost));
   return run;
 }
 

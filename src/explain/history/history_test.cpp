@@ -4,6 +4,7 @@
 #include "explain/moment/curve.hpp"
 #include "explain/testing/caching_allocator.hpp"
 #include "explain/testing/recording.hpp"
+#include "trace/lost_events.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -239,6 +240,16 @@ TEST(History, ARecordingOfVramsRecorderWithoutContradictionIsConsistent) {
   EXPECT_EQ(replay(recording).verdict.confidence, Confidence::kConsistent);
   recording.alloc(kBase, 5);
   EXPECT_EQ(replay(recording).verdict.confidence, Confidence::kUnchecked);
+}
+
+TEST(History, ARecordingThatLostEventsIsNotConsistent) {
+  Recording recording;
+  recording.map(kBase, 8 * kMiB).of_vram().alloc(kBase, 5);
+  recording.trace().about.push_back({"recorder", "vram 0.1.0"});
+  recording.trace().origin.notes.push_back({trace::kLostToDisk, 1234});
+  const History history = replay(recording);
+  EXPECT_EQ(history.verdict.confidence, Confidence::kUnchecked);
+  EXPECT_EQ(history.verdict.detail, "no end state in the recording; 1,234 events were lost");
 }
 
 TEST(History, NonsenseIsCountedAndLeftOut) {

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/language.hpp"
+#include "trace/lost_events.hpp"
 
 #include <fmt/format.h>
 
@@ -138,8 +139,10 @@ Confidence confidence_of(const trace::Trace& trace, const trace::DeviceTrace& de
                          bool contradicts) {
   if (trace.origin.truncated_at_byte) return Confidence::kTruncated;
   if (device.ring_overflowed) return Confidence::kOverflow;
-  if (!device.has_end_state)
-    return is_of_vram(trace) && !contradicts ? Confidence::kConsistent : Confidence::kUnchecked;
+  if (!device.has_end_state) {
+    const bool is_whole = is_of_vram(trace) && trace::lost_events(trace) == 0;
+    return is_whole && !contradicts ? Confidence::kConsistent : Confidence::kUnchecked;
+  }
   if (contradicts) return Confidence::kContradiction;
   return device.event_count < kMinCheckedEvents ? Confidence::kUnchecked : Confidence::kExact;
 }
@@ -181,6 +184,8 @@ Verdict judge(const trace::Trace& trace, const trace::DeviceTrace& device, const
   verdict.detail = verdict.confidence == Confidence::kConsistent
                        ? counted(device.event_count, "event")
                        : detail_of(device, is_checkable, end);
+  if (const uint64_t lost = trace::lost_events(trace); lost > 0)
+    verdict.detail += trf("; {} events were lost", format_count(lost));
   if (trouble.contradictions > 0) verdict.detail += trouble_of(trouble.contradictions);
   const std::string& first = !trouble.first.empty()                  ? trouble.first
                              : !baseline.first_contradiction.empty() ? baseline.first_contradiction

@@ -5,6 +5,7 @@
 #include "record/file/live_memory.hpp"
 #include "record/process.hpp"
 #include "record/threads.hpp"
+#include "trace/lost_events.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -82,9 +83,7 @@ void Recording::write(const Fact& fact) {
 
 void Recording::note_lost(uint64_t records) {
   if (records == lost_) return;
-  part_->writer->add_note(
-      {.text = tr_later("records given up, as they came faster than the disk took them"),
-       .count = records - lost_});
+  part_->writer->add_note({.text = trace::kLostToDisk, .count = records - lost_});
   lost_ = records;
 }
 
