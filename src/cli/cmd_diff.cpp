@@ -214,18 +214,19 @@ Result<int> DiffCommand::run(Console& console) {
   if (b_.empty()) return save(a.side, console).map([] { return 0; });
   VRAM_TRY_ASSIGN(auto b, load(b_, more_b_, console));
   explain::Diff diff = explain::compare(a.side, b.side, limit_);
+  diff.accepts_missing = accepts_incomplete_;
   for (auto* side : {&a, &b})
     diff.incomplete.insert(diff.incomplete.end(), side->incomplete.begin(), side->incomplete.end());
   VRAM_TRY(write(diff, console));
-  VRAM_TRY(save(b.side, console));
-  const std::vector<std::string> missing = explain::missing_devices(diff);
-  if (limit_ && !missing.empty() && !accepts_incomplete_) {
+  const std::vector<std::string> missing = explain::unjudged_devices(diff);
+  if (!missing.empty()) {
     return fail(
         Code::kBadInput,
         "{} has no {}, which {} has, so the limit cannot be judged; record the same devices, "
         "or add --accept-incomplete",
         diff.b_name, fmt::join(missing, ", "), diff.a_name);
   }
+  VRAM_TRY(save(b.side, console));
   return diff.has_regression() ? kFailed : 0;
 }
 

@@ -154,6 +154,21 @@ def test_runs_of_a_folder_have_a_median(repository: pathlib.Path) -> None:
     assert (side["runs"], side["peak_requested_bytes"], side["peak_mad_bytes"]) == (3, 100 * MIB, 4 * MIB)
 
 
+def test_a_limit_that_cannot_be_judged_changes_no_baseline(repository: pathlib.Path) -> None:
+    """The next gate would pass without the device that B lacks."""
+    two = repository / "two.pickle"
+    first, second = (pickle.loads((repository / name).read_bytes()) for name in ("old.pickle", "new.pickle"))
+    two.write_bytes(pickle.dumps({"segments": [], "device_traces": first["device_traces"] + second["device_traces"]}))
+    baseline = repository / "baseline.toml"
+    assert vram("diff", two, "--save-baseline", baseline).returncode == 0
+    before = baseline.read_bytes()
+    gate = ("diff", baseline, repository / "old.pickle", "--fail-above", "2%", "--save-baseline", baseline)
+    assert vram(*gate).returncode == 2
+    assert baseline.read_bytes() == before
+    assert vram(*gate, "--accept-incomplete").returncode == 0
+    assert baseline.read_bytes() != before
+
+
 def test_a_baseline_takes_no_further_runs(repository: pathlib.Path) -> None:
     baseline = repository / "b.toml"
     vram("diff", repository / "old.pickle", "--save-baseline", baseline)

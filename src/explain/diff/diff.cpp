@@ -246,6 +246,10 @@ bool Diff::has_regression() const {
   return std::ranges::any_of(devices, &DeviceChange::is_regression);
 }
 
+bool Diff::is_unjudged(const DeviceChange& change) const {
+  return limit && !accepts_missing && !change.b;
+}
+
 Diff compare(const Side& a, const Side& b, const std::optional<Limit>& limit) {
   Diff diff{.a_name = a.name, .b_name = b.name, .devices = pair_devices(a, b), .limit = limit};
   for (DeviceChange& change : diff.devices) {
@@ -264,10 +268,10 @@ std::string device_text(const DevicePeak& device) {
   return device.rank ? fmt::format("rank {} {}", *device.rank, own) : own;
 }
 
-std::vector<std::string> missing_devices(const Diff& diff) {
+std::vector<std::string> unjudged_devices(const Diff& diff) {
   std::vector<std::string> missing;
   for (const DeviceChange& change : diff.devices)
-    if (!change.b) missing.push_back(device_text(change.a->peak));
+    if (diff.is_unjudged(change)) missing.push_back(device_text(change.a->peak));
   return missing;
 }
 

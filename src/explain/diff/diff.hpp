@@ -68,8 +68,11 @@ struct Diff {
   std::optional<Limit> limit;
   // Of recordings that were accepted although they are incomplete: which, and why.
   std::vector<std::string> incomplete = {};
+  bool accepts_missing = false;  // devices that B lacks are within the limit
 
   [[nodiscard]] bool has_regression() const;
+  // B lacks the device, so that the limit cannot be judged for it.
+  [[nodiscard]] bool is_unjudged(const DeviceChange& change) const;
 };
 
 // Devices are matched by rank and number; the only GPU of a rank matches whatever its number.
@@ -78,7 +81,7 @@ struct Diff {
 // "rank 3 GPU 0", "GPU 1", "rank 2 pinned host memory"
 [[nodiscard]] std::string device_text(const DevicePeak& device);
 
-// Devices of A that B lacks: a limit cannot be judged for them.
-[[nodiscard]] std::vector<std::string> missing_devices(const Diff& diff);
+// "GPU 1": those for which the limit cannot be judged.
+[[nodiscard]] std::vector<std::string> unjudged_devices(const Diff& diff);
 
 }  // namespace vram::explain

@@ -124,14 +124,14 @@ TEST(Diff, TheOnlyGpuMatchesWhateverItsNumberOrRank) {
 
 TEST(Diff, DevicesOfOneSideOnly) {
   const Diff lost = diff_of({run({gpu(0, {named("x", 5)}), gpu(1, {named("x", 7)})})},
-                            {run({gpu(0, {named("x", 5)})})});
+                            {run({gpu(0, {named("x", 5)})})}, "50%");
   EXPECT_THAT(lines(lost), ElementsAre("GPU 0 +0", "gone GPU 1 -7"));
-  EXPECT_THAT(missing_devices(lost), ElementsAre("GPU 1"));
+  EXPECT_THAT(unjudged_devices(lost), ElementsAre("GPU 1"));
   const Diff more = diff_of({run({gpu(0, {named("x", 5)})})},
                             {run({gpu(0, {named("x", 5)}), gpu(1, {named("x", 7)})})}, "50%");
   EXPECT_THAT(lines(more), ElementsAre("new GPU 1 +7", "GPU 0 +0"));
   EXPECT_TRUE(more.has_regression());
-  EXPECT_THAT(missing_devices(more), IsEmpty());
+  EXPECT_THAT(unjudged_devices(more), IsEmpty());
 }
 
 TEST(Diff, OnlyTheNewSideRanOutOfMemory) {

@@ -73,9 +73,11 @@ std::string place_properties(const explain::Frame* place) {
 
 std::string headline(const Diff& diff) {
   if (!diff.limit) return "GPU memory compared";
-  return diff.has_regression()
-             ? "GPU memory: regression"
-             : fmt::format("GPU memory: within the limit of {}", limit_text(*diff.limit));
+  if (diff.has_regression()) return "GPU memory: regression";
+  const std::string limit = limit_text(*diff.limit);
+  return unjudged_devices(diff).empty()
+             ? fmt::format("GPU memory: within the limit of {}", limit)
+             : fmt::format("GPU memory: the limit of {} cannot be judged", limit);
 }
 
 void add_site_rows(const DeviceChange& change, std::string& text) {
@@ -117,7 +119,7 @@ std::string without_github_commands(std::string_view text) {
 std::string diff_annotations(const Diff& diff) {
   std::string text;
   for (const DeviceChange& change : diff.devices) {
-    if (!change.is_regression()) continue;
+    if (!change.is_regression() && !diff.is_unjudged(change)) continue;
     text += fmt::format("::error title=GPU memory::{}\n", github_text(sentence(change)));
   }
   const std::string_view level = diff.has_regression() ? "error" : "notice";
@@ -152,9 +154,9 @@ std::string diff_junit(const Diff& diff) {
   const auto failures = std::ranges::count_if(diff.devices, &DeviceChange::is_regression);
   std::string text(kJunitStart);
   text += fmt::format(
-      "<testsuites>\n  <testsuite name=\"vram diff\" tests=\"{}\" failures=\"{}\" errors=\"0\" "
+      "<testsuites>\n  <testsuite name=\"vram diff\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
       "skipped=\"0\">\n",
-      diff.devices.size(), failures);
+      diff.devices.size(), failures, unjudged_devices(diff).size());
   for (const DeviceChange& change : diff.devices) {
     const std::string name = xml_text(explain::device_text(change.latest()));
     text += fmt::format("    <testcase classname=\"vram.diff\" name=\"peak of {}\">\n", name);
@@ -167,10 +169,13 @@ std::string diff_junit(const Diff& diff) {
                             xml_text(site.latest().name));
       if (static_cast<size_t>(std::ranges::count(places, '\n')) == kMaxHotspots) break;
     }
-    text += change.is_regression()
-                ? fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n",
-                              identifier(change.regression), detail, places)
-                : fmt::format("      <system-out>{}\n{}</system-out>\n", detail, places);
+    if (change.is_regression())
+      text += fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n",
+                          identifier(change.regression), detail, places);
+    else if (diff.is_unjudged(change))
+      text += fmt::format("      <error message=\"{}\">{}</error>\n", detail, places);
+    else
+      text += fmt::format("      <system-out>{}\n{}</system-out>\n", detail, places);
     text += "    </testcase>\n";
   }
   return text + "  </testsuite>\n</testsuites>\n";
@@ -205,6 +210,11 @@ Json sarif_rule(std::string_view id, std::string_view text) {
   return {{"id", id}, {"shortDescription", {{"text", text}}}};
 }
 
+std::string_view sarif_rule_of(const DeviceChange& change) {
+  if (!change.b) return "missing";
+  return change.regression == Regression::kOom ? "out-of-memory" : "peak";
+}
+
 Json sarif_results(const Diff& diff) {
   Json results = Json::array();
   const auto largest_site = [](const DeviceChange& change) {
@@ -213,8 +223,8 @@ Json sarif_results(const Diff& diff) {
     return found == change.sites.end() ? nullptr : &*found;
   };
   for (const DeviceChange& change : diff.devices) {
-    if (!change.is_regression()) continue;
-    Json result = {{"ruleId", change.regression == Regression::kOom ? "out-of-memory" : "peak"},
+    if (!change.is_regression() && !diff.is_unjudged(change)) continue;
+    Json result = {{"ruleId", sarif_rule_of(change)},
                    {"level", "error"},
                    {"message", {{"text", json_text(sentence(change))}}}};
     if (const SiteChange* site = largest_site(change))
@@ -240,6 +250,7 @@ std::string diff_sarif(const Diff& diff, std::string_view version) {
   const Json rules =
       Json::array({sarif_rule("peak", "The peak of GPU memory grew by more than the limit"),
                    sarif_rule("out-of-memory", "Only the new recording ran out of memory"),
+                   sarif_rule("missing", "The new recording lacks a device"),
                    sarif_rule("site", "A place in the program holds more memory at the peak")});
   const Json run = {{"tool",
                      {{"driver",

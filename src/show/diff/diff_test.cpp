@@ -137,6 +137,29 @@ TEST(DiffFormats, WithoutARegressionNothingIsAnError) {
   EXPECT_THAT(draw_diff(fine), HasSubstr("within the limit of 90 %"));
 }
 
+// Of a device that B lacks, nothing is known: no format may say that it is within the limit.
+TEST(DiffFormats, SayThatADeviceIsMissing) {
+  const explain::Side a = side("old.vtrace", {site("forward", "src/m.py", 7, 100 * kMiB)});
+  explain::Diff diff = explain::compare(a, {.name = "new.vtrace", .devices = {}},
+                                        explain::parse_limit("1%").value());
+  const std::string_view sentence = "GPU 0: only A has it, with a peak of 100 MiB";
+  EXPECT_THAT(diff_junit(diff), AllOf(HasSubstr("tests=\"1\" failures=\"0\" errors=\"1\""),
+                                      HasSubstr(fmt::format("<error message=\"{}\">", sentence))));
+  EXPECT_THAT(diff_annotations(diff),
+              HasSubstr(fmt::format("::error title=GPU memory::{}", sentence)));
+  EXPECT_THAT(diff_markdown(diff),
+              HasSubstr("### GPU memory: the limit of 1 % cannot be judged\n"));
+  EXPECT_THAT(diff_sarif(diff, "1"),
+              AllOf(HasSubstr("\"ruleId\": \"missing\""), HasSubstr(sentence)));
+  EXPECT_THAT(draw_diff(diff), HasSubstr("the limit of 1 % cannot be judged: B lacks GPU 0"));
+  diff.accepts_missing = true;
+  EXPECT_THAT(diff_junit(diff), AllOf(HasSubstr("errors=\"0\""), Not(HasSubstr("<error"))));
+  EXPECT_THAT(diff_annotations(diff), IsEmpty());
+  EXPECT_THAT(diff_markdown(diff), HasSubstr("### GPU memory: within the limit of 1 %\n"));
+  EXPECT_THAT(diff_sarif(diff, "1"), Not(HasSubstr("\"ruleId\": \"missing\"")));
+  EXPECT_THAT(draw_diff(diff), HasSubstr("within the limit of 1 %"));
+}
+
 TEST(DiffText, NamesTheLargestGrowthFirst) {
   const std::string text = draw_diff(sample());
   EXPECT_LT(text.find("m.py:9 forward"), text.find("log"));

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 namespace vram::show {
 namespace {
@@ -189,6 +191,12 @@ void draw_sites(const DeviceChange& change, Page& page) {
 void draw_result(const Diff& diff, Page& page) {
   if (!diff.limit) return page.heading(tr("RESULT"), tr("no limit was given (--fail-above)"));
   const auto bad = std::ranges::count_if(diff.devices, &DeviceChange::is_regression);
+  const std::vector<std::string> missing = explain::unjudged_devices(diff);
+  if (bad == 0 && !missing.empty()) {
+    page.heading(tr("RESULT"), trf("the limit of {} cannot be judged: B lacks {}",
+                                   limit_text(*diff.limit), fmt::join(missing, ", ")));
+    return;
+  }
   if (bad == 0) {
     page.heading(tr("RESULT"), trf("within the limit of {}", limit_text(*diff.limit)));
     return;
