@@ -39,7 +39,10 @@ constexpr std::array kFormats = {
     Format{"vtrace", ".vtrace", tr_later("compact, complete, fast to read"), &trace::write_vtrace,
            nullptr},
     Format{"csv", ".csv", tr_later("one line for each event, for spreadsheets and data frames"),
-           &trace::export_csv, nullptr},
+           [](const trace::Trace& trace, const std::string& path, Replace replace) {
+             return trace::export_csv(trace, path, replace);
+           },
+           nullptr},
     Format{"jsonl", ".jsonl", tr_later("one JSON object for each event, for jq"),
            &trace::export_jsonl, nullptr},
     Format{"pytorch", ".pickle",
@@ -94,6 +97,7 @@ class ConvertCommand final : public Command {
   std::optional<const Format*> format_;
   std::optional<std::string> table_;
   bool with_events_ = false;
+  bool escapes_formulas_ = false;
   trace::OpenOptions reading_;
 };
 
@@ -134,6 +138,9 @@ std::vector<Option> ConvertCommand::options() {
            choice(table_, words_of_tables())},
           {"--events", "", tr("parquet: also write the tables of allocations and events"),
            &with_events_},
+          {"--escape-formulas", "",
+           tr("csv: precede texts that a spreadsheet would calculate with an apostrophe"),
+           &escapes_formulas_},
           force_option(out_),
           max_size_option(reading_)};
 }
@@ -168,6 +175,8 @@ Result<> ConvertCommand::check_target(const Format& format) const {
     return fail(
         Code::kBadInput, "--events needs a folder of Parquet files, found {}",
         is_parquet ? fmt::format("--table {}", *table_) : trf("the format {}", format.name));
+  if (escapes_formulas_ && format.name != "csv")
+    return fail(Code::kBadInput, "--escape-formulas needs CSV, found the format {}", format.name);
   if (!writes_folder(format)) return check_output(out_);
   std::error_code error;
   const auto status = std::filesystem::status(out_.path, error);
@@ -196,6 +205,8 @@ Result<> ConvertCommand::write(const Format& format, trace::Trace trace, Console
   progress.announce(trace.events.size());
   const EnglishTexts english;
   const Replace replace = replace_for(out_.is_forced);
+  if (escapes_formulas_)
+    return trace::export_csv(trace, out_.path, replace, trace::CsvTexts::kForSpreadsheets);
   if (format.write_events != nullptr) return format.write_events(trace, out_.path, replace);
   explain::ExplainOptions options;
   options.progress = [&progress](std::string_view stage, double share) {

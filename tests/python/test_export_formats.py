@@ -519,6 +519,7 @@ def test_a_format_may_be_named(name: str, tmp_path: pathlib.Path) -> None:
     [
         (["run.xyz"], "cannot determine the format"),
         (["run.csv", "--table", "steps"], "--table needs a Parquet file, found the format csv"),
+        (["run.jsonl", "--escape-formulas"], "--escape-formulas needs CSV, found the format jsonl"),
         (["run.csv", "--events"], "--events needs a folder of Parquet files, found the format csv"),
         (["run.parquet", "--table", "steps", "--events"], "found --table steps"),
         (["run.parquet", "--table", "blocks"], "--table: expected"),

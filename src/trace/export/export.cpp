@@ -83,9 +83,22 @@ constexpr std::string_view kMoreColumns =
 
 void append_plain(std::string& out, std::string_view text) { out += text; }
 
+void append_without_formulas(std::string& out, std::string_view text) {
+  constexpr std::string_view kFormulas = "=+-@\t\r", kEnds = ";,\t\r\n";
+  bool begins = true;
+  for (const char c : text) {
+    if (begins && kFormulas.find(c) != kFormulas.npos) out += '\'';
+    out += c;
+    begins = kEnds.find(c) != kEnds.npos;
+  }
+}
+
 class CsvRows {
  public:
-  explicit CsvRows(const Trace& trace) : trace_(trace), frames_(trace.tables, append_plain) {}
+  CsvRows(const Trace& trace, CsvTexts texts)
+      : trace_(trace),
+        make_(texts == CsvTexts::kExact ? append_plain : append_without_formulas),
+        frames_(trace.tables, make_) {}
 
   void operator()(std::string& out, const DeviceTrace& device, uint64_t index, const Event& event) {
     append_number(out, device.ordinal);
@@ -108,7 +121,7 @@ class CsvRows {
     append_context(out, event.context);
     append_stack(out, event.stack);
     out += ',';
-    append_csv_field(out, trace_.tables.strings[trace_.tables.contexts[event.context].category]);
+    append_text(out, trace_.tables.contexts[event.context].category);
     out += "\r\n";
   }
 
@@ -123,10 +136,15 @@ class CsvRows {
   }
   void append_context(std::string& out, ContextId id) const {
     const Context& context = trace_.tables.contexts[id];
-    append_csv_field(out, trace_.tables.strings[context.compile_id]);
+    append_text(out, context.compile_id);
     out += ',';
-    append_csv_field(out, trace_.tables.strings[context.user_metadata]);
+    append_text(out, context.user_metadata);
     out += ',';
+  }
+  void append_text(std::string& out, StringId id) const {
+    std::string text;
+    make_(text, trace_.tables.strings[id]);
+    append_csv_field(out, text);
   }
   // Quoting depends on the whole field, so the field is kept with the stack it was made for:
   // neighbours share it.
@@ -145,6 +163,7 @@ class CsvRows {
   }
 
   const Trace& trace_;
+  FrameTexts::Make make_;
   FrameTexts frames_;
   StackId stack_ = 0;
   std::string stack_field_;
@@ -152,9 +171,9 @@ class CsvRows {
 
 }  // namespace
 
-Result<> export_csv(const Trace& trace, const std::string& path, Replace replace) {
+Result<> export_csv(const Trace& trace, const std::string& path, Replace replace, CsvTexts texts) {
   const std::string head = std::string(kCsvStart).append(kMoreColumns);
-  return export_rows(trace, path, replace, head, CsvRows(trace));
+  return export_rows(trace, path, replace, head, CsvRows(trace, texts));
 }
 
 namespace {

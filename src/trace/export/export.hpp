@@ -80,6 +80,11 @@ void append_csv_field(std::string& out, std::string_view text);
 // RFC 8259, with its quotation marks.
 void append_json_string(std::string& out, std::string_view text);
 
+// kForSpreadsheets: an apostrophe precedes what a spreadsheet would calculate: = + - @, tab and
+// carriage return at the beginning of a text, and behind what some take for the end of a field.
+// Quotation marks don't prevent that.
+enum class CsvTexts : uint8_t { kExact, kForSpreadsheets };
+
 // Events as CSV (RFC 4180): one row an event, device after device, for spreadsheets and data
 // frames.
 
@@ -88,7 +93,8 @@ void append_json_string(std::string& out, std::string_view text);
 // unknown), compile_id, user_metadata, stack ("file:line function" joined by ';', innermost first),
 // category (of a name or a block). import/rows reads it. "-" is standard output.
 [[nodiscard]] Result<> export_csv(const Trace& trace, const std::string& path,
-                                  Replace replace = Replace::kOwn);
+                                  Replace replace = Replace::kOwn,
+                                  CsvTexts texts = CsvTexts::kExact);
 
 // Events as JSON lines: one object an event, device after device, for jq, DuckDB and data frames.
 

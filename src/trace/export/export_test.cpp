@@ -64,7 +64,9 @@ std::string exported(Export&& write, const Trace& trace) {
   return content.str();
 }
 
-std::string csv_of(const Trace& trace) { return exported(export_csv, trace); }
+std::string csv_of(const Trace& trace) {
+  return exported([](const auto&... all) { return export_csv(all...); }, trace);
+}
 std::string jsonl_of(const Trace& trace) { return exported(export_jsonl, trace); }
 
 TEST(ExportCsv, OneRowAnEventReadsBack) {
@@ -85,6 +87,39 @@ TEST(ExportCsv, OneRowAnEventReadsBack) {
   EXPECT_EQ(rows[7][8], "");  // the pool is not known
   EXPECT_EQ(rows[14], (Row{"0", "host", "0", "9223372036854775807", "alloc", "0x1000", "1", "0",
                            "0:0", "", "", "", ""}));
+}
+
+// An event with this text, and frames of this file.
+Trace trace_with(std::string_view metadata, std::string_view file) {
+  Trace trace = sample_trace();
+  StringTable strings;
+  for (StringId id = 0; id < trace.tables.strings.size(); ++id) {
+    const std::string_view text = trace.tables.strings[id];
+    const bool is_metadata = text == "line\nbreak";
+    EXPECT_EQ(strings.intern(is_metadata ? metadata : text.ends_with(".py") ? file : text), id);
+  }
+  trace.tables.strings = std::move(strings);
+  return trace;
+}
+
+TEST(ExportCsv, TextsAreExactUnlessASpreadsheetWouldCalculateThem) {
+  const auto for_spreadsheets = [](const Trace& trace, const std::string& path, Replace replace) {
+    return export_csv(trace, path, replace, CsvTexts::kForSpreadsheets);
+  };
+  const Trace trace = trace_with("=1+1", "@run.py");
+  const Row exact = parse_csv(csv_of(trace))[2];
+  const Row escaped = parse_csv(exported(for_spreadsheets, trace))[2];
+  EXPECT_EQ(exact[11], "@run.py:12 forward;@run.py:4000000000 <module>");
+  EXPECT_EQ(escaped[11], "'@run.py:12 forward;'@run.py:4000000000 <module>");
+  EXPECT_EQ(Row(exact.begin(), exact.begin() + 11), Row(escaped.begin(), escaped.begin() + 11));
+  for (const std::string text : {"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "a;=1", "a,-1"}) {
+    const Trace with_text = trace_with(text, "run.py");
+    EXPECT_EQ(parse_csv(csv_of(with_text))[3][10], text);
+    const std::string found = parse_csv(exported(for_spreadsheets, with_text))[3][10];
+    EXPECT_THAT(found, testing::ContainsRegex("^'|[;,]'")) << text;
+  }
+  for (const std::string text : {"a=1", "x - y", "'=1", "line\nbreak"})
+    EXPECT_EQ(parse_csv(exported(for_spreadsheets, trace_with(text, "run.py")))[3][10], text);
 }
 
 TEST(ExportCsv, WithoutAClockTheTimeIsEmpty) {
