@@ -62,6 +62,20 @@ def test_the_default_device_counts_for_arrays() -> None:
 
 
 @pytest.mark.usefixtures("run")
+def test_models_that_are_made_without_memory() -> None:
+    """As libraries make a model before they load a file into it."""
+    with torch.device("meta"):
+        assert torch.get_default_device() == torch.device("meta")
+        assert {
+            made.device.type for made in (torch.tensor([1.0]), torch.as_tensor(ARRAYS["small"]), torch.ones(3))
+        } == {"meta"}
+        with torch.device("cuda"):
+            assert on_gpu(torch.tensor([1.0]))
+            assert torch.get_default_device() == torch.device("cuda", 0)
+        assert torch.tensor([1.0], device="cpu").device.type == "cpu"
+
+
+@pytest.mark.usefixtures("run")
 def test_the_file_of_each_function_can_be_asked_for() -> None:
     """torch._dynamo asks when it is imported, such as by the first DistributedDataParallel."""
     for function in (torch.tensor, torch.as_tensor, torch.asarray, torch.sparse_coo_tensor):

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.jit import _builtins
+from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
 from vram.dry._patches import Patches
@@ -46,6 +47,12 @@ def _put(patches: Patches, name: str) -> None:
     patches.put(torch, name, made)
 
 
+def _default_device() -> Any:
+    """Return the device that ``with torch.device(...)`` states; torch.get_default_device() would make a tensor to find out."""
+    modes = reversed(_get_current_function_mode_stack())
+    return next((mode.device for mode in modes if isinstance(mode, _device.DeviceContext)), "cpu")
+
+
 def _seen(make: Any, *, is_method: bool = False) -> Any:
     """Return a function that makes the same tensor."""
 
@@ -57,7 +64,7 @@ def _seen(make: Any, *, is_method: bool = False) -> Any:
         if found.device.type != "meta" or isinstance(found, FakeTensor):
             return found
         if device is None:
-            device = args[0].device if is_method else torch.get_default_device()
+            device = args[0].device if is_method else _default_device()
         device = torch.device(device)
         if device.type == "meta":
             return found
