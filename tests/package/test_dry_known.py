@@ -31,6 +31,11 @@ def overwritten(device: str) -> Any:
     return x.tolist(), view.sum().item()
 
 
+def weighted(start: Any, weight: Any) -> Any:
+    torch._foreach_lerp_([start], [start + 4], weight)
+    return start.shape
+
+
 # What programs do with values that do not depend on a model, and read.
 PROGRAMS: dict[str, Callable[[str], Any]] = {
     "a number": lambda d: (int(torch.tensor(7, device=d)), bool(torch.tensor(2.5, device=d) > 2)),
@@ -46,6 +51,7 @@ PROGRAMS: dict[str, Callable[[str], Any]] = {
     "positions of a mask": lambda d: torch.randn(4, 2, device=d)[torch.tensor([1, 0, 1, 1], device=d) > 0].shape,
     "repeats": lambda d: torch.repeat_interleave(torch.randn(3, device=d), torch.tensor([2, 0, 1], device=d)).shape,
     "other values": lambda d: torch.tensor([2, 2, 7], device=d).unique().shape,
+    "a weight of lists of tensors": lambda d: weighted(torch.zeros(3, device=d), torch.tensor(0.25, device=d)),
     "a module that moved": lambda d: nn.BatchNorm1d(4).to(d).state_dict()["num_batches_tracked"].add_(1).item(),
 }
 
@@ -57,6 +63,11 @@ def test_what_is_known_is_as_for_real(program: Callable[[str], Any], tmp_path: P
     assert found == program("cpu")
 
 
+def backward_with_checks(x: Any) -> None:
+    with torch.autograd.detect_anomaly():
+        (x * 2).sum().backward()
+
+
 # Checks for NaN and infinity: numbers that a dry run does not compute are finite.
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "isnan()": lambda x: torch.isnan(x.mean()) or torch.isinf(x.mean()),
@@ -66,6 +77,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "logical": lambda x: torch.logical_or(x.isnan(), x.isinf()).any(dim=0).any(),
     "math": lambda x: not math.isfinite(x.mean().item()),
     "clip_grad_norm_()": lambda x: nn.utils.clip_grad_norm_([x], 1.0, error_if_nonfinite=True) is None,
+    "detect_anomaly()": lambda x: backward_with_checks(x),
     "infinity": lambda x: x.sum().item() == math.inf or x.sum().item() >= float("inf"),
 }
 

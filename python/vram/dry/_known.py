@@ -37,7 +37,8 @@ _FILLED: dict[str, Callable[[Any], Any]] = {
 _OVERWRITES = frozenset({"copy_", "fill_", "zero_"})
 # What every element of a result is, by what every element of so many arguments is.
 _OF_UNIFORM: dict[tuple[str, int], Callable[..., bool]] = {
-    **{(name, 1): bool for name in ("any", "all", "amax", "amin", "max", "min", "clone", "_to_copy")},
+    **{(name, 1): bool for name in ("any", "all", "_is_any_true", "_is_all_true")},
+    **{(name, 1): bool for name in ("amax", "amin", "max", "min", "clone", "_to_copy")},
     **{(name, 1): operator.not_ for name in ("logical_not", "bitwise_not")},
     **{(name, 2): operator.or_ for name in ("logical_or", "bitwise_or")},
     **{(name, 2): operator.and_ for name in ("logical_and", "bitwise_and", "mul")},
@@ -206,13 +207,18 @@ def _uniform_result(called: _Operator, args: Any) -> Any:
     first: Any = args[0] if args else None
     if not is_on_gpu(first):
         return None
-    if _TWIN not in first.untyped_storage().__dict__:
-        found = _as_finite(called.name, first, args[1] if len(args) > 1 else None)
-        if found is not None:
-            return found
+    found = _as_finite(called.name, first, args[1] if len(args) > 1 else None)
+    if found is not None and _counts_as_finite(first):
+        return found
     operands = [_uniform(each) for each in args if isinstance(each, torch.Tensor)]
     rule = _OF_UNIFORM.get((called.name, len(operands)))
     return None if rule is None or None in operands else rule(*operands)
+
+
+def _counts_as_finite(tensor: Any) -> bool:
+    with _disable_current_modes():
+        twin = _twin(tensor)
+        return twin is None or bool(twin.isfinite().all())
 
 
 def _as_finite(name: str, tensor: Any, other: Any) -> bool | None:

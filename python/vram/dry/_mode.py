@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from vram._texts import tr
 from vram.dry import _ctc, _cudnn, _known
@@ -376,7 +376,8 @@ class DryMode(TorchDispatchMode):
         """Return what item() answers."""
         value = None if self.values.has_assumption else _known.value_of(tensor)
         if value is not None:
-            return self.compute(torch.Tensor.tolist, (value.reshape(()),), {})
+            with _disable_current_modes():  # in one, a view of a real tensor is fake
+                return value.reshape(()).tolist()
         return self.values.read(operator, tensor.is_floating_point(), tensor.dtype == torch.bool)
 
     # ------------------------------------------------------------------------------------------ autograd's engine
