@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -37,6 +38,24 @@ def test_a_loss_is_read_to_be_logged(tmp_path: Path) -> None:
         assert isinstance(mean, Unknown)
         assert f"{mean:.4f} {mean} {round(mean, 3)}" == "unknown unknown unknown"
     assert [(Path(each.filename).name, "an unknown number" in str(each.message)) for each in warned] == [(HERE, True)]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        float,
+        lambda loss: loss.detach().cpu().numpy(),
+        lambda loss: np.mean([loss.detach().cpu()]),
+        lambda loss: loss.cpu().view(1, 1).numpy()[0, 0],
+    ],
+)
+def test_a_loss_becomes_a_number_of_python_or_numpy(read: Callable[..., Any], tmp_path: Path) -> None:
+    with dry(tmp_path) as run, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert read(torch.randn(4, device="cuda").mean()) == 1
+        with run.assume(0.25):
+            assert read(torch.randn(4, device="cuda").mean()) == 0.25
+    assert "continues with 1.0" in str(warned[-1].message)
 
 
 def compared(loss: Any) -> Any:

@@ -45,9 +45,11 @@ def _storage_address(mode: DryMode, storage: Any) -> int:
 
 def _reader_of_all(mode: DryMode, name: str) -> Any:
     """Return the method of this name, which answers with all values of a tensor."""
+    operator = "numpy()" if name == "__array__" else f"{name}()"
 
     def filled(tensor: Any) -> Any:
-        number = mode.values.fill("numpy()" if name == "__array__" else f"{name}()")
+        is_one_number = tensor.numel() == 1 and tensor.is_floating_point()
+        number = _number(mode, tensor, operator) if is_one_number else mode.values.fill(operator)
         with _disable_current_modes():
             known = torch.zeros(tuple(tensor.shape), dtype=tensor.dtype)  # takes no memory until something is written
             return known.fill_(number) if number else known
@@ -68,6 +70,21 @@ def _reader_of_all(mode: DryMode, name: str) -> Any:
     return read
 
 
+def _number(mode: DryMode, tensor: Any, operator: str) -> float:
+    """Return a tensor of one element as a number that forgets that it is not known."""
+    if tensor.numel() != 1:
+        raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
+    value = mode.read_item(tensor, operator)
+    if isinstance(value, Unknown):
+        warn(
+            tr(
+                "the program makes a Python float of a value that a dry run does not compute, and "
+                "continues with {}; state another with assume"
+            ).format(float(value))
+        )
+    return float(value)
+
+
 def put_in_place(patches: Patches, mode: DryMode) -> None:
     """Give fake tensors the methods."""
 
@@ -75,17 +92,6 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
         if tensor.numel() != 1:
             raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
         return mode.read_item(tensor, "item()")
-
-    def number(tensor: Any) -> float:
-        value = item(tensor)
-        if isinstance(value, Unknown):
-            warn(
-                tr(
-                    "the program makes a Python float of a value that a dry run does not compute, and "
-                    "continues with {}; state another with assume"
-                ).format(float(value))
-            )
-        return float(value)
 
     def text(tensor: Any, spec: str = "") -> str:
         if tensor.dim() == 0 and spec:
@@ -95,7 +101,7 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
     for name, method in {
         "data_ptr": lambda tensor: _address(mode, tensor, sys._getframe(1).f_code.co_filename),
         "item": item,
-        "__float__": number,
+        "__float__": lambda tensor: _number(mode, tensor, "item()"),
         "__int__": lambda tensor: int(item(tensor)),
         "__bool__": lambda tensor: bool(item(tensor)),
         "__index__": lambda tensor: int(item(tensor)),
