@@ -50,7 +50,9 @@ PROGRAMS: dict[str, Callable[[str], Any]] = {
     "equal()": lambda d: torch.equal(torch.ones(3, device=d), torch.ones_like(torch.randn(3, device=d))),
     "positions of a mask": lambda d: torch.randn(4, 2, device=d)[torch.tensor([1, 0, 1, 1], device=d) > 0].shape,
     "repeats": lambda d: torch.repeat_interleave(torch.randn(3, device=d), torch.tensor([2, 0, 1], device=d)).shape,
-    "other values": lambda d: torch.tensor([2, 2, 7], device=d).unique().shape,
+    "other values": lambda d: torch.tensor([2, 2, 7], device=d).unique().tolist(),
+    "positions": lambda d: torch.tensor([[0, 2, 7], [1, 0, 0]], device=d).nonzero().tolist(),
+    "how often": lambda d: torch.bincount(torch.tensor([0, 2, 2], device=d), minlength=2).tolist(),
     "a weight of lists of tensors": lambda d: weighted(torch.zeros(3, device=d), torch.tensor(0.25, device=d)),
     "a module that moved": lambda d: nn.BatchNorm1d(4).to(d).state_dict()["num_batches_tracked"].add_(1).item(),
 }

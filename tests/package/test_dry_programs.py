@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import TensorDataset
 
 from vram.dry import dry_run
 from vram.dry._values import DryRunError
@@ -55,7 +56,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], str, Any]] = {
     "tolist()": (lambda x: x.tolist(), "tolist()", None),
     "numpy()": (lambda x: x.detach().cpu().numpy(), "numpy()", None),
     "split by values": (lambda x: torch.split(x, x[:, 0].long().tolist()), "tolist()", None),
-    "bincount()": (lambda x: torch.bincount(x.long().flatten()), "aten::bincount", None),
+    "bincount()": (lambda x: torch.bincount(x.long().flatten()), "aten::bincount", 4),
     "lengths of sequences": (packed, "aten::_pack_padded_sequence", None),
     "dlpack": (lambda x: torch.utils.dlpack.from_dlpack(x), "__dlpack__()", None),
     "nested tensors": (lambda x: torch.nested.nested_tensor([x, x[:2]]), "aten::_nested_tensor_from_tensor_list", None),
@@ -117,6 +118,30 @@ def test_what_needs_no_values(tmp_path: Path) -> None:
         assert [row.shape for row in x] == [(5,)] * 8
         assert torch.arange(torch.tensor(4).item(), device="cuda").shape == (4,)
         assert torch.equal(torch.ones(2), torch.ones(2))
+
+
+def test_pairs_of_labels_and_predictions_are_counted(tmp_path: Path) -> None:
+    """As confusion matrices do: with the number of bins."""
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        found, labels = torch.randn(8, 5, device="cuda").argmax(1), torch.randint(0, 5, (8,)).cuda()
+        assert torch.bincount(labels * 5 + found, minlength=25).reshape(5, 5).dtype == torch.int64
+        assert torch.bincount(found, labels.float(), 5).dtype == torch.float32
+        assert torch.bincount(found, labels, minlength=5).dtype == torch.float64
+        with run.assume(30):
+            assert torch.bincount(found, minlength=25).shape == (30,)
+
+
+def test_what_pytorch_itself_reads(tmp_path: Path) -> None:
+    """Whether the arguments of distributions are valid, and a seed for the workers of a loader."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        scores = torch.randn(8, 5, device="cuda", requires_grad=True)
+        actions = torch.distributions.Categorical(logits=scores)
+        (actions.log_prob(actions.sample()) + actions.entropy()).sum().backward()
+        torch.distributions.Normal(scores, scores.exp()).rsample().sum().backward()
+        batches: Any = torch.utils.data.DataLoader(
+            TensorDataset(torch.arange(3)), generator=torch.Generator(device="cuda")
+        )
+        assert [batch.item() for (batch,) in batches] == [0, 1, 2]
 
 
 def test_addresses_tell_storages_apart(tmp_path: Path) -> None:

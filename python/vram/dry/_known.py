@@ -184,11 +184,16 @@ def computed(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _keep(output: Any, values: Any) -> None:
-    """Make these values the contents of a new tensor, if it is laid out in the same way."""
+    """Make these values the contents of a new tensor."""
     storage = output.untyped_storage()
-    if (values.dtype, values.shape, values.stride(), values.storage_offset()) == (
-        output.dtype, output.shape, output.stride(), output.storage_offset(),
-    ) and values.untyped_storage().nbytes() == storage.nbytes():  # fmt: skip
+    if (values.dtype, values.shape) != (output.dtype, output.shape):
+        return
+    if values.stride() != output.stride():  # as of nonzero() on the CPU
+        with _disable_current_modes():
+            values = torch.empty_strided(output.shape, output.stride(), dtype=output.dtype).copy_(values)
+    if not values.storage_offset() == output.storage_offset() == 0:
+        return
+    if values.untyped_storage().nbytes() == storage.nbytes():
         setattr(storage, _TWIN, values.untyped_storage())
 
 

@@ -20,6 +20,7 @@ Sized = Callable[[Any, Any, Any, Any, Any], Any]
 
 def _made(mode: Any, func: Any, args: Any, kwargs: Any, *outputs: Any) -> Any:
     mode.account(func, args, kwargs, outputs)
+    _known.follow(func, args, kwargs, outputs)
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -81,6 +82,16 @@ def _unique(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return _made(mode, func, args, kwargs, *outputs)
 
 
+def _bincount(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """A program that states the least number of bins has no larger values, as a rule: it counts pairs of labels and predictions."""
+    weights = args[1] if len(args) > 1 else kwargs.get("weights")
+    bins = args[2] if len(args) > 2 else kwargs.get("minlength", 0)
+    if not bins or values.has_assumption or _known.computed(func, args, kwargs) is not None:
+        bins = max(bins, _size(values, func, args, kwargs, (1 << 31) - 1))
+    dtype = torch.int64 if weights is None else torch.float32 if weights.dtype == torch.float32 else torch.float64
+    return _made(mode, func, args, kwargs, _empty(args[0], bins, dtype=dtype))
+
+
 def _repeat_interleave(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     size = kwargs.get("output_size")
     if size is None:
@@ -130,5 +141,6 @@ SIZED: dict[Any, Sized] = {
     _ATEN.index.Tensor: _index,
     _ATEN._unique2.default: _unique,
     _ATEN.unique_consecutive.default: _unique,
+    _ATEN.bincount.default: _bincount,
     _ATEN.repeat_interleave.Tensor: _repeat_interleave,
 }

@@ -25,6 +25,8 @@ _OWN_FOLDERS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os
 _PRETENDED = 1.0  # finite and positive: checks for NaN pass, and logarithms exist
 _SCALER = os.path.join("torch", "amp", "grad_scaler.py")
 _INIT = os.path.join("torch", "nn", "init.py")
+_DISTRIBUTIONS = os.path.join("torch", "distributions") + os.sep
+_LOADER = os.path.join("torch", "utils", "data") + os.sep
 _ADAFACTOR = os.path.join("torch", "optim", "_adafactor.py")
 
 
@@ -235,7 +237,7 @@ class Values:
         assumption = self._assumption()
         if assumption is not None:
             return assumption[0]
-        by_torch = _read_by_torch()
+        by_torch = _read_by_torch(is_bool=is_bool)
         if by_torch is not None:
             return by_torch
         if not is_floating:
@@ -335,16 +337,21 @@ def _is_in_library() -> bool:
     return any(file.endswith(os.sep + name) for name in _LIBRARIES)
 
 
-def _read_by_torch() -> Any:
+def _read_by_torch(*, is_bool: bool) -> Any:
     """What PyTorch's own code reads; None: the program reads.
 
     GradScaler asks whether a gradient was infinite, which it was not, and for its scale, which has therefore not changed.
-    trunc_normal_() asks whether a number is out of range, to draw it again. Adafactor scales its updates by norms.
+    trunc_normal_() asks whether a number is out of range, to draw it again. Adafactor scales its updates by norms. Distributions ask
+    whether arguments are valid, and loaders draw the seeds of their workers by a generator of the program.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_own(frame):
         if frame.f_code.co_filename.endswith(_INIT):
             return False
+        if is_bool and _DISTRIBUTIONS in frame.f_code.co_filename:
+            return True
+        if _LOADER in frame.f_code.co_filename:
+            return 0
         if frame.f_code.co_filename.endswith(_ADAFACTOR):
             return _PRETENDED
         if frame.f_code.co_filename.endswith(_SCALER):
