@@ -52,6 +52,8 @@ struct FileId {
   uint64_t inode = 0;
 
   auto operator<=>(const FileId&) const = default;
+  // What stays while it grows.
+  [[nodiscard]] std::pair<std::string, uint64_t> key() const { return {name, inode}; }
 };
 
 // What is listed: other files in the folder are not looked into.
@@ -156,7 +158,9 @@ class Recordings::State {
     bool is_page = false;
   };
   struct Explained {
-    bool is_done = false;
+    FileId file = {};  // as it was when it was to be read
+    bool is_awaited = false;
+    std::optional<Clock::time_point> read = {};
     Json summary = {};
     std::string error = {};
   };
@@ -184,8 +188,8 @@ class Recordings::State {
   std::mutex mutex_;  // guards what follows
   std::condition_variable more_;
   std::deque<Task> tasks_;
-  std::map<FileId, Explained> explained_;
-  std::list<Page> pages_;  // the last requested first
+  std::map<std::pair<std::string, uint64_t>, Explained> explained_;  // by FileId::key()
+  std::list<Page> pages_;                                            // the last requested first
 };
 
 // The newest first.
@@ -220,10 +224,16 @@ Json Recordings::State::entry_of(const FileId& file) {
                 {"error", Json()},
                 {"summary", Json()}};
   if (file.bytes > limits_.explained_bytes) return entry;
-  const auto [known, is_new] = explained_.try_emplace(file);
-  if (is_new) tasks_.push_back({file, false});
-  const Explained& explained = known->second;
-  entry["state"] = !explained.is_done ? "reading" : explained.error.empty() ? "read" : "failed";
+  Explained& explained = explained_[file.key()];
+  // While a program writes the recording, each list finds another file.
+  const bool is_recent = explained.read && explained.error.empty() &&
+                         Clock::now() - *explained.read < limits_.growing_pause;
+  if (explained.file != file && !explained.is_awaited && !is_recent) {
+    explained.file = file;
+    explained.is_awaited = true;
+    tasks_.push_back({file, false});
+  }
+  entry["state"] = !explained.read ? "reading" : explained.error.empty() ? "read" : "failed";
   if (!explained.error.empty()) entry["error"] = json_text(explained.error);
   entry["summary"] = explained.summary;
   return entry;
@@ -235,10 +245,12 @@ Result<std::string> Recordings::State::list() {
   {
     const std::lock_guard guard(mutex_);
     for (const FileId& file : found) entries.push_back(entry_of(file));
-    const std::set<FileId> there(found.begin(), found.end());
+    std::set<std::pair<std::string, uint64_t>> there;
+    for (const FileId& file : found) there.insert(file.key());
     std::erase_if(explained_, [&](const auto& each) { return !there.contains(each.first); });
-    std::erase_if(tasks_,
-                  [&](const Task& task) { return !task.is_page && !there.contains(task.file); });
+    std::erase_if(tasks_, [&](const Task& task) {
+      return !task.is_page && !there.contains(task.file.key());
+    });
   }
   more_.notify_all();
   const Json document = {{"schema", "vram.recordings/1"}, {"recordings", std::move(entries)}};
@@ -331,9 +343,13 @@ Recordings::State::Explained Recordings::State::explain(const Task& task) const 
       return fail(Code::kBadInput, "the report is none of vram's: {}", exception.what());
     }
   };
-  auto summary = read();
-  if (!summary) return {.is_done = true, .summary = Json(), .error = summary.error().message};
-  return {.is_done = true, .summary = *std::move(summary), .error = ""};
+  Explained explained{.file = task.file};
+  if (auto summary = read())
+    explained.summary = *std::move(summary);
+  else
+    explained.error = summary.error().message;
+  explained.read = Clock::now();
+  return explained;
 }
 
 void Recordings::State::make_page(const Task& task) {
@@ -365,7 +381,7 @@ void Recordings::State::work() {
     }
     Explained explained = explain(task);
     lock.lock();
-    if (const auto known = explained_.find(task.file); known != explained_.end())
+    if (const auto known = explained_.find(task.file.key()); known != explained_.end())
       known->second = std::move(explained);
   }
 }

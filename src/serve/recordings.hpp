@@ -33,7 +33,8 @@ inline constexpr std::string_view kRecordingPagesPath = "/recordings/";
 struct RecordingLimits {
   size_t listed = 1000;                           // the newest
   uint64_t explained_bytes = uint64_t{64} << 20;  // of files that are explained unasked
-  uint64_t opened_bytes = uint64_t{4} << 30;      // of others, a report is not made
+  std::chrono::seconds growing_pause = std::chrono::seconds(30);  // until one is explained again
+  uint64_t opened_bytes = uint64_t{4} << 30;                      // of others, a report is not made
   size_t pages = 16;
   std::chrono::seconds page_life = std::chrono::hours(1);
   ReportLimits report = {};

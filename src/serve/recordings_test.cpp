@@ -169,6 +169,32 @@ TEST_F(RecordingsTest, AFileThatGrowsHasAReportOfItsFirstRequest) {
   EXPECT_NE(page_of(*recordings, "run.vtrace")["path"], answer["path"]) << "then another";
 }
 
+TEST_F(RecordingsTest, AFileThatGrowsKeepsItsFindingsUntilItIsReadAgain) {
+  const auto runs = [&] { return read_whole(folder_.file("runs"), 10'000).value(); };
+  const auto rarely = open();
+  std::string text = "good";
+  Json entry;
+  EXPECT_TRUE(eventually([&] {
+    write("run.vtrace", text += '.');
+    entry = list(*rarely)[0];
+    return entry["state"] == "read";
+  })) << "each list finds another file";
+  for (int poll = 0; poll < 20; ++poll) {
+    write("run.vtrace", text += '.');
+    entry = list(*rarely)[0];
+    EXPECT_EQ(entry["state"], "read");
+    EXPECT_EQ(entry["summary"]["events"], 7);
+    EXPECT_EQ(entry["size_bytes"], text.size());
+  }
+  EXPECT_EQ(runs(), "--json\n") << "read once";
+  const auto often = open({.growing_pause = std::chrono::seconds(0)});
+  (void)read_list(*often);
+  write("run.vtrace", "bad");
+  EXPECT_TRUE(eventually([&] { return list(*often)[0]["state"] == "failed"; }));
+  write("run.vtrace", "good");
+  EXPECT_TRUE(eventually([&] { return list(*often)[0]["state"] == "read"; })) << "at once";
+}
+
 TEST_F(RecordingsTest, LargeFilesAreReadOnRequestAndVeryLargeOnesNever) {
   write("run.vtrace", "good");
   const auto recordings = open({.explained_bytes = 3, .opened_bytes = 3});
