@@ -1,10 +1,10 @@
 """What the flight recorder and vram.watch() cost, in many short neighbouring measurements of one process; prints Markdown.
 
-    python bench/gpu/recording_cost.py PROGRAM SECONDS OUT.json [--device cpu] [--settle 0]
+    python bench/gpu/recording_cost.py PROGRAM SECONDS OUT.json [--device cpu] [--settle 0] [--phases NAME…]
 
 Chunks of a few steps alternate: base, way, base, way; the ways come in random order. The quotient of a pair is that of the way's
-chunk and the mean of the two bases around it. Each chunk begins after warm steps; that of a way after --settle seconds of them at least, because a recorder
-that has just been started makes its files and takes its first sample of the device. Median of the pairs' quotients with a bootstrap interval of 95 %.
+chunk and the mean of the two bases around it. Each chunk begins after warm steps that take --settle seconds at least, because a recorder that has just
+been started makes its files and takes its first sample of the device. Median of the pairs' quotients with a bootstrap interval of 95 %.
 "pair": ns of torch.empty() and del, at a depth of 30 functions.
 """
 
@@ -33,6 +33,8 @@ WARM = {"generate": 2, "train": 1}
 # Optimizer states are named in the first three steps of a watch, and a stack is walked when it is met first.
 WARM_OF_WAY = {"watch": 4, "flight, Python stacks": 3, "torch history, Python stacks": 2, "flight": 2, "none": 2}
 PAIRS = 800
+# The parts of the measurement, and how much of the time each takes.
+SHARES = {"no tracker": 0.15, "tracker attached": 0.6, "record": 0.25}
 FIGURES = ("wall", "step", "cpu", "pair")
 
 
@@ -155,14 +157,14 @@ def measure(
     pairs: dict[str, list[Any]] = {name: [] for name in ways}
     with lasting():
         for _ in range(2):
-            before = program.chunk(4)
+            before = program.chunk(4, settle_s)
         while time.perf_counter() < deadline:
             for name in random.sample(list(ways), len(ways)):
                 if time.perf_counter() > deadline and min(map(len, pairs.values())) >= least:
                     break
                 with ways[name]():
                     during = program.chunk(WARM_OF_WAY.get(name, 2), settle_s)
-                after = program.chunk()
+                after = program.chunk(settle_s=settle_s)
                 pairs[name].append(({key: (before[key] + after[key]) / 2 for key in FIGURES}, during))
                 before = after
             gc.collect()
@@ -202,8 +204,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("out", type=Path)
     parser.add_argument("--device", default="cuda")
     parser.add_argument(
-        "--settle", type=float, default=0.3, help="seconds of a way before each of its chunks (default: %(default)s)"
+        "--settle", type=float, default=0.3, help="seconds of steps before each chunk (default: %(default)s)"
     )
+    parser.add_argument("--phases", nargs="+", choices=[*SHARES], default=[*SHARES])
     return parser.parse_args()
 
 
@@ -227,27 +230,27 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ways = Ways(program, Path(folder))
         history = {"torch history, Python stacks": ways.torch_history} if args.device == "cuda" else {}
-        phases: list[tuple[str, float, dict[str, Any], Any]] = [
-            ("no tracker", 0.17, {"none": ways.none, **history}, ways.none),
-            (
-                "tracker attached",
-                0.53,
+        phases: dict[str, tuple[dict[str, Any], Any]] = {
+            "no tracker": ({"none": ways.none, **history}, ways.none),
+            "tracker attached": (
                 {
                     "none, tracker attached": ways.none,
+                    "record, no stacks": ways.record,
                     "flight": lambda: ways.flight(None),
                     "flight, Python stacks": lambda: ways.flight("python"),
                 },
                 ways.none,
             ),
-            ("record", 0.3, {"none, under record": ways.none, "watch": ways.watch}, ways.record),
-        ]
-        share = 0.0
+            "record": ({"none, under record": ways.none, "watch": ways.watch}, ways.record),
+        }
+        share, whole = 0.0, sum(SHARES[name] for name in args.phases)
         bases: dict[str, list[float]] = {}
-        for name, part, found, lasting in phases:
+        for name in args.phases:
+            found, lasting = phases[name]
             if name == "tracker attached":
                 with vram.record(Path(folder) / "first.vtrace", stacks=None):
                     program.chunk()
-            share += part
+            share += SHARES[name] / whole
             until = ready + (deadline - 3 - ready) * share
             try:
                 pairs = measure(program, found, lasting, until, 2, args.settle)

@@ -46,7 +46,6 @@ def arguments() -> argparse.Namespace:
 
 def run_within(program: Any, limit_bytes: int, seed: int = 0) -> dict[str, Any]:
     """Returns whether the steps of the program run if PyTorch's allocator may reserve so much, and its counters; once in a process."""
-    import families
     import torch
 
     torch.set_num_threads(2)
@@ -54,6 +53,14 @@ def run_within(program: Any, limit_bytes: int, seed: int = 0) -> dict[str, Any]:
     total = torch.cuda.get_device_properties(0).total_memory
     # PyTorch multiplies and truncates.
     torch.cuda.set_per_process_memory_fraction(min(1.0, (limit_bytes + 1) / total))
+    return run_steps(program, seed)
+
+
+def run_steps(program: Any, seed: int = 0) -> dict[str, Any]:
+    """Returns whether the steps of the program end within the memory that this process has, and the allocator's counters; once in a process."""
+    import families
+    import torch
+
     torch.manual_seed(seed)
     try:
         step = families.build(program)

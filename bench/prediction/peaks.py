@@ -70,6 +70,7 @@ def predict(program: Any, gpu: str, torch_version: str, out: Path) -> None:
             least = _program.replay(run._path_at_limit, name, finds_capacity=True)["min_capacity_bytes"]
             found[allocator] = [replayed["peak_requested_bytes"], replayed["peak_reserved_bytes"], least]
             found.setdefault("limits", {})[allocator] = promised(run, name)
+            found.setdefault("least", {})[allocator] = run._needed_bytes - found["outside"]
     except Exception as error:
         found["error"] = f"{type(error).__name__}: {error}"[:300]
     out.write_text(json.dumps(found))

@@ -7,8 +7,9 @@
 `first` predicts the programs of --half (peaks.py), measures them under each allocator (measure.py), finds their largest batches for 16 GiB and runs
 those and batches that are 2 % larger (batches.py), and predicts the other halves while cores are free. `second` predicts what is missing and runs
 programs at the least memory that was promised (fits.py), so often as time allows. `again` predicts the programs of --half and the families --others,
-and runs them at the least memory and with the batches that are found, after rules were changed. A task that fails or takes too long ends alone. OUT has
-predicted.json, batches.json, fits.json and measured.tar.xz, which are written again and again, so that a call that is cut short leaves results.
+and runs them at the least memory and with the batches that are found, after rules were changed; with --bare also at the least memory that is predicted
+without a margin. A task that fails or takes too long ends alone. OUT has predicted.json, batches.json, fits.json, bare.json and measured.tar.xz, which
+are written again and again, so that a call that is cut short leaves results.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ class Proof:
         for path in wanted.predicted:
             self.predicted |= json.loads(path.read_text()) if path.exists() else {}
         self.batches: dict[str, Any] = {}
-        self.fits: list[dict[str, Any]] = []
+        # At what is promised, and at the least memory that is predicted.
+        self.runs: dict[str, list[dict[str, Any]]] = {"limits": [], "least": []}
         self.own = [*families.programs((wanted.half,))]
         self.others = [p for p in families.programs(families.GROUPS) if p.family.half != wanted.half]
         if wanted.only:
@@ -218,23 +220,23 @@ class Proof:
         call = functools.partial(batches.predict_one, family, precision, BATCH_GPU, out)
         self.pool.add(Task(f"search {name}", call, rank, OUTSIDE_BYTES, 400, False, found))
 
-    def run_at_limit(self, program: Any, seed: int, rank: int) -> None:
+    def run_at_limit(self, program: Any, seed: int, rank: int, kind: str = "limits") -> None:
         from fits import run_one
         from measure import ALLOCATORS
 
         for allocator in ALLOCATORS:
-            limit = self.predicted[program.name].get("limits", {}).get(allocator)
+            limit = self.predicted[program.name].get(kind, {}).get(allocator)
             if limit is None:
                 continue
-            out = self.folder / "fits" / f"{program.name}.{allocator}.{seed}.json"
+            out = self.folder / kind / f"{program.name}.{allocator}.{seed}.json"
             out.parent.mkdir(exist_ok=True)
 
             def ended(_: bool, out: Path = out) -> None:
                 if out.exists():
-                    self.fits.append(json.loads(out.read_text()))
+                    self.runs[kind].append(json.loads(out.read_text()))
 
             call = functools.partial(run_one, program, limit, allocator, seed, out)
-            name = f"fits {program.name} {allocator} {seed}"
+            name = f"{kind} {program.name} {allocator} {seed}"
             self.pool.add(Task(name, call, rank, limit + OUTSIDE_BYTES, 120, then=ended))
 
     @property
@@ -246,13 +248,15 @@ class Proof:
         lines = (f"{json.dumps(name)}: {json.dumps(each)}" for name, each in self.predicted.items())
         (out / "predicted.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
         (out / "batches.json").write_text(json.dumps(self.batches, indent=1) + "\n")
-        (out / "fits.json").write_text("[" + ",\n".join(map(json.dumps, self.fits)) + "]\n")
+        for name, runs in (("fits", self.runs["limits"]), ("bare", self.runs["least"])):
+            (out / f"{name}.json").write_text("[" + ",\n".join(map(json.dumps, runs)) + "]\n")
         if (self.folder / "measured").exists():
             with tarfile.open(out / "measured.tar.xz", "w:xz", preset=0) as archive:
                 archive.add(self.folder / "measured", "measured")
-        bad = [each for each in self.fits if not each.get("fits")]
         spent = self.wanted.seconds - (self.pool.until - time.monotonic())
-        print(f"{spent:.0f} s: {self.pool.ended}; at the limit: {len(self.fits)}, not ended: {len(bad)}", flush=True)
+        print(f"{spent:.0f} s: {self.pool.ended}", flush=True)
+        for kind, runs in self.runs.items():
+            print(f"at {kind}: {len(runs)}, not ended: {sum(not each.get('fits') for each in runs)}", flush=True)
 
 
 def gpu_here() -> tuple[str, int]:
@@ -303,10 +307,14 @@ def again(proof: Proof) -> None:
     for rank, programs in ((0, proof.others), (2, proof.own)):
         for program in programs:
             if rank or program.family.name in proof.wanted.others:
-                for_seeds = [
-                    functools.partial(proof.run_at_limit, program, seed, 3 * seed) for seed in range(proof.wanted.seeds)
-                ]
-                proof.predict(program, rank, lambda runs=for_seeds: [run() for run in runs] and None)
+                proof.predict(program, rank, functools.partial(run_again, proof, program))
+
+
+def run_again(proof: Proof, program: Any) -> None:
+    for seed in range(proof.wanted.seeds):
+        proof.run_at_limit(program, seed, 3 * seed)
+    if proof.wanted.bare:
+        proof.run_at_limit(program, 0, 1, "least")
 
 
 PARTS: dict[str, Callable[[Proof], None]] = {"first": first, "second": second, "again": again}
@@ -322,6 +330,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--others", nargs="*", default=[], help="names of families of other halves, for `again`")
     parser.add_argument("--seconds", type=float, default=550 - GRACE_S)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--bare", action="store_true", help="for `again`: run without a margin, too")
     parser.add_argument("--jobs", type=int, default=15)
     parser.add_argument("--forked", action="store_true", help="internal: the environment is set")
     return parser.parse_args()

@@ -45,6 +45,12 @@ def replayed(run: DryRun, allocator: str) -> dict[str, Any]:
     return answer
 
 
+def test_a_least_memory_that_variants_confirm_has_a_smaller_margin(tmp_path: Path) -> None:
+    varied = run_of(tmp_path)
+    alone = run_of(tmp_path, allocator="torch:expandable_segments=True")
+    assert 0 < varied.relative_error < alone.relative_error
+
+
 def test_the_peaks_are_those_of_a_replay(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     weights = 4 * (1024 * 4096 * 2 + 4096 + 1024)

@@ -50,7 +50,7 @@ def least_bytes(trace: Path, allocator: str) -> int:
 
     with tempfile.TemporaryDirectory(prefix="vram-dry-") as name, ThreadPoolExecutor(os.cpu_count()) as threads:
         folder = Path(name)
-        written = [trace, *(_varied.write(trace, folder) if _divides(allocator) else ())]
+        written = [trace, *(_varied.write(trace, folder) if is_varied(allocator) else ())]
         # Replays read a .vtrace file faster than the text of the same trace.
         traces = [*threads.map(lambda path: _compact(path, folder), written)]
         found = max(threads.map(lambda path: _found_bytes(path, allocator), traces))
@@ -80,8 +80,8 @@ def _expands(allocator: str) -> bool:
     return _is_torch(allocator) and "expandable_segments=True" in allocator
 
 
-def _divides(allocator: str) -> bool:
-    """Whether blocks divide what the allocator has, as PyTorch's do without expandable segments."""
+def is_varied(allocator: str) -> bool:
+    """Whether variants of a trace have to complete, too: where blocks divide what the allocator has, as PyTorch's do without expandable segments."""
     return _is_torch(allocator) and not _expands(allocator)
 
 
