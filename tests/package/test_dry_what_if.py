@@ -254,6 +254,32 @@ def parallel(kind: str, width: int) -> Callable[[int], None]:
     return really
 
 
+def test_what_a_closure_of_a_step_computes_is_not_shared() -> None:
+    """Lightning gives the optimizer's step a function that computes the gradients."""
+
+    def by_closure(batch: int) -> None:
+        model = Net(256).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+
+        def closure() -> Any:
+            tokens = torch.randint(0, 1000, (batch, 64)).cuda()
+            loss = functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            return loss
+
+        while True:
+            optimizer.step(closure)
+
+    closed = vram.predict(by_closure, "24GiB", batch=64)
+    plain = vram.predict(parallel("plain", 256), "24GiB", batch=64)
+    assert closed.peak.requested_bytes == pytest.approx(plain.peak.requested_bytes, rel=0.001)
+    assert closed.peak_outside_optimizer_bytes == pytest.approx(plain.peak_outside_optimizer_bytes, rel=0.001)
+    for stage in (1, 2):
+        shared, expected = (run.what_if(zero=stage, world_size=8).peak.requested_bytes for run in (closed, plain))
+        assert shared == pytest.approx(expected, rel=0.001)
+
+
 def without_workspaces(run: DryRun) -> int:
     held = run.by_module().values()
     return run.peak.requested_bytes - sum(of_module.get("workspace", 0) for of_module in held)

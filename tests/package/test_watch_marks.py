@@ -79,6 +79,33 @@ def test_a_trail_ends_where_another_scope_begins_or_ends(recorder: marks.Recorde
     assert recorder.path() == ""
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_what_a_step_is_given_to_compute_the_loss_is_no_part_of_it(recorder: marks.Recorder, is_named: bool) -> None:
+    """Lightning computes everything there."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
+
+    def closure() -> torch.Tensor:
+        loss: torch.Tensor = model(torch.ones(2, 4)).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    def failing() -> torch.Tensor:
+        raise OSError("no data")
+
+    with vram.watch(model, optimizer):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        apart = [scope for scope in recorder.take() if scope != "optimizer"]
+        assert optimizer.step(closure=closure) if is_named else optimizer.step(closure)
+        assert recorder.take() == ["optimizer", *apart, "optimizer"]
+        assert [name for category, name in recorder.named if category == "gradient"][-1] == "1.bias"
+        with pytest.raises(OSError, match="no data"):
+            optimizer.step(failing)
+        optimizer.step()
+        assert recorder.take() == ["optimizer"] * 3
+
+
 def test_a_trail_is_its_threads(recorder: marks.Recorder) -> None:
     _marks.trail("loss")
     other = threading.Thread(target=_marks.end_trail)

@@ -16,7 +16,7 @@ from vram.dry._models import Parameter
 from vram.dry._patches import Patches
 from vram.dry._tape import Tape
 from vram.watching._calls import is_watched
-from vram.watching._optimizers import WatchedOptimizer
+from vram.watching._optimizers import WatchedOptimizer, with_closure
 from vram.watching._phases import place
 from vram.watching._watch import Watch
 
@@ -52,7 +52,6 @@ class Scopes:
         @functools.wraps(before)
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
             if not place.in_call:
-                tape.is_in_optimizer = False  # in a closure of the step
                 self._begin()
                 if not is_watched(module):
                     self._find(module)
@@ -107,12 +106,24 @@ class Scopes:
         names = (watch._name_of(parameter) for _, watch in reversed(self._watches))
         return next((name for name in names if name is not None), None)
 
-    def _before_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         self._tape.is_in_optimizer = True
         if id(optimizer) not in self._optimizers:
             if self._first is None:
                 self._first = id(optimizer)
             self._optimizers[id(optimizer)] = WatchedOptimizer(optimizer, self._name_of, lambda: None)
+        return with_closure(args, kwargs, self._outside)
+
+    def _outside(self, closure: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(closure)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self._tape.is_in_optimizer = False
+            try:
+                return closure(*args, **kwargs)
+            finally:
+                self._tape.is_in_optimizer = True
+
+        return run
 
     def _stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         self._tape.is_in_optimizer = False

@@ -5,6 +5,7 @@ A name counts for a block's whole life, so what is named here was called so when
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,15 @@ def innermost(optimizer: Any) -> Any:
         if hasattr(inner, "register_step_pre_hook"):
             return innermost(inner)
     return optimizer
+
+
+def with_closure(args: Any, kwargs: Any, around: Callable[[Any], Any]) -> tuple[Any, Any] | None:
+    """Return the arguments of a step, with another function in place of the one that computes its loss; None: there is none."""
+    closure = args[1] if len(args) > 1 else kwargs.get("closure")
+    if not callable(closure) or hasattr(closure, "parameters"):  # some optimizers take a model
+        return None
+    changed = around(closure)
+    return ((args[0], changed, *args[2:]), kwargs) if len(args) > 1 else (args, {**kwargs, "closure": changed})
 
 
 @dataclass
@@ -65,15 +75,37 @@ class WatchedOptimizer:
             name_tensors(self._states(optimizer), "optimizer state")
             self._seen = self._sign(optimizer)
 
-    def _before(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         if place.in_step:  # the last step did not come to its end
             place.in_step = False
             _marks.scope_end()
         if not _marks.is_recording():
-            return
+            return None
         self._name_gradients(optimizer)
         _marks.scope_begin("optimizer")
         place.in_step = True
+        return with_closure(args, kwargs, self._outside)
+
+    def _outside(self, closure: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that runs outside of the step's scope: a forward and a backward pass, as Lightning gives to each step."""
+
+        @functools.wraps(closure)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if not place.in_step:
+                return closure(*args, **kwargs)
+            _marks.scope_end()
+            place.in_step = False
+            try:
+                result = closure(*args, **kwargs)
+                optimizer = self._optimizer()
+                if optimizer is not None:
+                    self._name_gradients(optimizer)
+                return result
+            finally:
+                _marks.scope_begin("optimizer")
+                place.in_step = True
+
+        return run
 
     def _after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if not place.in_step:
