@@ -4,6 +4,7 @@
 #include "replay/program.hpp"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -93,13 +94,31 @@ std::optional<MinCapacity> find_min_capacity(const Program& program, const Peer&
   return Search(program, peer, spec, options).find();
 }
 
+namespace {
+
+// The allocation that ends a choice, with the least of its requests.
+Op least_of(const Program& program, const Choice& choice) {
+  const auto requests =
+      std::span(program.ops).subspan(choice.first_op, choice.refused_ops + size_t{1});
+  Op op = requests.back();
+  op.size_bytes = std::ranges::min_element(requests, {}, &Op::size_bytes)->size_bytes;
+  return op;
+}
+
+}  // namespace
+
 uint64_t peak_live_bytes(const Program& program) {
   std::vector<uint64_t> sizes(program.block_count, 0);
   uint64_t live = 0;
   uint64_t peak = 0;
   const size_t caught_until = ops_until_last_allocation(program);
+  auto choice = program.choices.begin();
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
+    Op op = program.ops[i];
+    if (choice != program.choices.end() && choice->first_op == i) {
+      op = least_of(program, *choice);
+      i += choice++->refused_ops;
+    }
     switch (op.kind) {
       case OpKind::kAlloc:
         sizes[op.block] = op.size_bytes;

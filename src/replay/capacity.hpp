@@ -28,7 +28,7 @@ struct MinCapacity {
 
 // Requested bytes, without rounding, from allocation to free; blocks that other streams still use
 // after their free do not count, since an allocator may wait for them. A refused request counts if
-// it ended the program.
+// it ended the program, and of a choice the least request.
 [[nodiscard]] uint64_t peak_live_bytes(const Program& program);
 
 }  // namespace vram::replay

@@ -25,6 +25,20 @@ TEST(Capacity, FindsTheSmallestAndWhatItCosts) {
   EXPECT_EQ(found->retries, 1u);
 }
 
+// A trace that is written by hand can have its sizes in any order.
+TEST(Capacity, OfAChoiceTheLeastRequestCounts) {
+  for (const auto& [tried, last] : {std::pair{40 * kMiB, 300 * kMiB}, {300 * kMiB, 40 * kMiB}}) {
+    ProgramBuilder p;
+    p.alloc(20 * kMiB);
+    p.choose(0, {tried}, last);
+    const Program program = p.build();
+    EXPECT_EQ(peak_live_bytes(program), 60 * kMiB);
+    const auto found = search("torch", program);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->capacity_bytes, 60 * kMiB);
+  }
+}
+
 // What a device holds counts, not the segment that a memory fraction would be compared with: 40 MiB
 // grow to 60.
 TEST(Capacity, ExpandableSegmentsNeedRoomForWhatTheyMap) {
