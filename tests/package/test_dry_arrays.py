@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,39 @@ def test_models_that_are_made_without_memory() -> None:
             assert on_gpu(torch.tensor([1.0]))
             assert torch.get_default_device() == torch.device("cuda", 0)
         assert torch.tensor([1.0], device="cpu").device.type == "cpu"
+
+
+NUMBERED: dict[str, Callable[[], Any]] = {
+    "zeros": lambda: torch.zeros(3, device=0),
+    "randn": lambda: torch.randn(3, device=0, dtype=torch.float16),
+    "arange": lambda: torch.arange(3, device=0),
+    "zeros_like": lambda: torch.zeros_like(torch.zeros(3), device=0),
+    "new_ones": lambda: torch.zeros(3).new_ones(3, device=0),
+    "device": lambda: torch.ones(3, device=torch.device(0)),
+    "a parameter": lambda: torch.nn.Linear(3, 3, device=0).weight.data,
+    "a model": lambda: torch.nn.Linear(3, 3).to(0).weight.data,
+    "a model of another type": lambda: torch.nn.Linear(3, 3).to(device=0, dtype=torch.float16).weight.data,
+}
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("make", NUMBERED.values(), ids=NUMBERED)
+def test_devices_are_named_by_their_numbers(make: Callable[[], Any]) -> None:
+    assert on_gpu(make())
+
+
+@pytest.mark.usefixtures("run")
+def test_the_class_of_devices_is_pytorchs() -> None:
+    device = torch.device(0)
+    assert isinstance(device, torch.device)
+    assert not isinstance("cuda", torch.device)
+    assert isinstance(device, torch.device | str)
+    assert type(device) == torch.device  # noqa: E721
+    assert {type(device): 1}[torch.device] == 1
+    assert {pickle.loads(pickle.dumps(device)), copy.deepcopy(device), torch.device(type="cuda", index=0)} == {device}
+    assert torch.device("cpu").type == "cpu"
+    with torch.device(0):
+        assert on_gpu(torch.ones(3))
 
 
 @pytest.mark.usefixtures("run")

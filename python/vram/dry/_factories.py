@@ -1,13 +1,17 @@
-"""Tensors on the GPU that are made from other data: arrays of NumPy, tensors of the CPU.
+"""Functions that make tensors on the GPU: of arrays of NumPy and of tensors of the CPU; and on devices that are stated by their numbers.
 
 PyTorch's C++ code makes meta tensors of arrays in a fake mode, below any dispatch mode, and a dry run would not see them. On a GPU it makes a tensor
 on the CPU and copies it, which is what these functions do.
+
+A number is a device of the accelerator, of which PyTorch's C++ code finds none in a build for the CPU.
 """
 
 # mypy: allow-untyped-calls
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -18,26 +22,76 @@ from torch.utils import _device
 
 from vram.dry._patches import Patches
 
+_OF_DATA = ("tensor", "as_tensor", "asarray", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor")
+
 
 def put_in_place(patches: Patches) -> None:
     """Let torch.tensor() and its relatives make tensors that a dry run sees."""
     # PyTorch remembers from the first call on to which functions torch.set_default_device() applies: not to those below.
     _device._device_constructors()
-    for name in (
-        "tensor",
-        "as_tensor",
-        "asarray",
-        "sparse_coo_tensor",
-        "sparse_csr_tensor",
-        "sparse_compressed_tensor",
-    ):
-        _put(patches, name)
+    for name in _OF_DATA:
+        _put(patches, name, _seen)
     patches.put(torch.Tensor, "new_tensor", _seen(torch.Tensor.new_tensor, is_method=True))
+    if torch.version.cuda is None:
+        _name_devices(patches)
 
 
-def _put(patches: Patches, name: str) -> None:
+class _DeviceType(type):
+    """The class of torch.device, which stands for the one of PyTorch: C++ code knows only that."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.real("cuda", *args) if args and _is_number(args[0]) else cls.real(*args, **kwargs)  # type: ignore[attr-defined]
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.real)  # type: ignore[attr-defined]
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return other is cls or issubclass(other, cls.real)  # type: ignore[attr-defined]
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.real  # type: ignore[attr-defined]
+
+    def __hash__(cls) -> int:
+        return hash(cls.real)  # type: ignore[attr-defined]
+
+
+def _is_number(device: Any) -> bool:
+    return isinstance(device, int) and not isinstance(device, bool)
+
+
+def _name_devices(patches: Patches) -> None:
+    """Let numbers of devices name GPUs."""
+    methods = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
+    likes = ("empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like")
+    constructors = {each.__name__ for each in _device._device_constructors()}
+    for name in sorted(constructors.difference(_OF_DATA).union(likes)):
+        if isinstance(getattr(torch, name, None), BuiltinFunctionType):
+            _put(patches, name, _named)
+    for name in methods:
+        patches.put(torch.Tensor, name, _named(getattr(torch.Tensor, name)))
+    parse = torch._C._nn._parse_to  # of Module.to()
+    patches.put(torch._C._nn, "_parse_to", _named(lambda *args, **kwargs: parse(*map(_device_of, args), **kwargs)))
+    names = {"real": torch.device, "__module__": "torch", "__qualname__": "device", "__doc__": torch.device.__doc__}
+    patches.put(torch, "device", _DeviceType("device", (), names))
+
+
+def _device_of(value: Any) -> Any:
+    return torch.device("cuda", value) if _is_number(value) else value
+
+
+def _named(make: Any) -> Any:
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if _is_number(kwargs.get("device")):
+            kwargs["device"] = _device_of(kwargs["device"])
+        return make(*args, **kwargs)
+
+    made.__name__, made.__doc__ = make.__name__, make.__doc__
+    return made
+
+
+def _put(patches: Patches, name: str, wrapped: Callable[[Any], Any]) -> None:
     make = getattr(torch, name)
-    made = _seen(make)
+    made = wrapped(make)
     # TorchScript compiles a call of a function that it knows by its id; PyTorch compiles functions of its own when it is imported.
     operator = _builtins._find_builtin(make)
     if operator is not None:
@@ -58,8 +112,8 @@ def _seen(make: Any, *, is_method: bool = False) -> Any:
 
     def made(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        if isinstance(device, int):
-            device = kwargs["device"] = torch.device("cuda", device)
+        if _is_number(device):
+            device = kwargs["device"] = _device_of(device)
         found = make(*args, **kwargs)
         if found.device.type != "meta" or isinstance(found, FakeTensor):
             return found
