@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import shutil
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -189,6 +191,38 @@ def test_safetensors_saves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert file.read_text() == "before"
     module.serialize_file({}, file)
     assert file.read_text() == "after"
+
+
+@pytest.mark.filterwarnings("ignore:a dry run saves nothing")
+@pytest.mark.usefixtures("run")
+def test_what_is_not_saved_is_not_renamed_or_deleted(tmp_path: Path) -> None:
+    """Programs save to a temporary name, keep the best checkpoint, and delete old ones."""
+    last, best, new = tmp_path / "last.pt", tmp_path / "best.pt", tmp_path / "new.pt"
+    last.write_text("last")
+    best.write_text("best")
+    for _ in range(2):
+        torch.save(model().state_dict(), new)
+        os.replace(src=new, dst=last)
+        assert shutil.copyfile(last, best) == best
+        assert shutil.copy(best, tmp_path) == os.path.join(tmp_path, "best.pt")
+        os.remove(best)
+    torch.save(model().state_dict(), os.fspath(new))
+    Path(shutil.move(new, tmp_path / "old.pt")).unlink()
+    assert (last.read_text(), best.read_text()) == ("last", "best")
+    assert sorted(path.name for path in tmp_path.glob("*.pt")) == ["best.pt", "last.pt"]
+
+
+@pytest.mark.filterwarnings("ignore:a dry run saves nothing")
+@pytest.mark.usefixtures("run")
+def test_other_files_are_renamed_and_deleted(tmp_path: Path) -> None:
+    torch.save(model().state_dict(), tmp_path / "a")
+    (tmp_path / "a").write_text("written by the program itself")
+    os.rename(tmp_path / "a", tmp_path / "b")
+    shutil.copy2(tmp_path / "b", tmp_path / "c")
+    (tmp_path / "b").unlink()
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".vtrace"] == ["c"]
+    with pytest.raises(FileNotFoundError):
+        os.remove(tmp_path / "a")
 
 
 @pytest.mark.usefixtures("run")

@@ -3,7 +3,7 @@
 A file is read for real: scripts continue from `checkpoint["epoch"]`, from random states and from data sets. What it has for the CPU are tensors with
 values, whose memory is the file itself until something is written into them (mmap), so a checkpoint of any size takes no memory of the host. What
 map_location, or the file, places on a GPU is a fake tensor. PyTorch allocates a whole storage at once there, when it reads the first tensor
-of it; so does the dry run. Nothing is saved.
+of it; so does the dry run. Nothing is saved, and what would have been is not renamed, copied or deleted.
 """
 
 # mypy: allow-untyped-calls
@@ -19,6 +19,7 @@ import torch
 
 from vram._texts import tr
 from vram.dry._patches import Patches
+from vram.dry._unsaved import Unsaved
 from vram.dry._values import DryRunError, users_line, warn
 
 # What PyTorch's own code for files is in. It makes tensors without data if it finds a fake mode.
@@ -110,6 +111,8 @@ def _none_for_files(find: Any) -> Any:
 def _save_nothing(patches: Patches) -> None:
     load, save = torch.load, torch.save
     has_saved = False
+    unsaved = Unsaved()
+    unsaved.put_in_place(patches)
 
     def save_nothing(saved: Any = None, *arguments: Any, **named: Any) -> None:
         nonlocal has_saved
@@ -118,6 +121,7 @@ def _save_nothing(patches: Patches) -> None:
             save(saved, *arguments, **named)  # a part of a tensor with values, which pickle or copy asks for
             return
         has_saved = True
+        unsaved.add(arguments[0] if arguments else named.get("f"))
         warn(tr("a dry run saves nothing: torch.save() is left out"))
 
     def load_what_is_there(*arguments: Any, **named: Any) -> Any:
@@ -137,8 +141,14 @@ def _save_nothing(patches: Patches) -> None:
     patches.put(torch, "load", load_what_is_there)
     if importlib.util.find_spec("safetensors") is not None:
         # Its other functions save by this one. They may be called by names that a program has imported before.
-        patches.put_where_found(importlib.import_module("safetensors.torch"), {"serialize_file": _save_no_safetensors})
+        patches.put_where_found(
+            importlib.import_module("safetensors.torch"), {"serialize_file": _no_safetensors(unsaved)}
+        )
 
 
-def _save_no_safetensors(*_arguments: Any, **_named: Any) -> None:
-    warn(tr("a dry run saves nothing: safetensors.torch.save_file() is left out"))
+def _no_safetensors(unsaved: Unsaved) -> Any:
+    def save_nothing(_tensors: Any, filename: Any, *_arguments: Any, **_named: Any) -> None:
+        unsaved.add(filename)
+        warn(tr("a dry run saves nothing: safetensors.torch.save_file() is left out"))
+
+    return save_nothing

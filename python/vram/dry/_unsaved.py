@@ -1,0 +1,68 @@
+"""Files that a dry run leaves out, where a program renames, copies and deletes them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from vram.dry._patches import Patches
+
+
+class Unsaved:
+    """The paths that the program has saved to, by its own account.
+
+    Whatever lies at such a path is older, and stays where it is: a rename would overwrite another file with it.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, Any] = {}  # by path: the state of an older file of this name
+
+    def add(self, file: Any) -> None:
+        """Note that the program was to write this file, if it is a path."""
+        if isinstance(file, (str, bytes, os.PathLike)):
+            self._found[_path(file)] = _state(file)
+
+    def put_in_place(self, patches: Patches) -> None:
+        for module, name in ((os, "rename"), (os, "replace"), (shutil, "move")):
+            patches.put(module, name, self._without(getattr(module, name), is_kept=False))
+        for module, name in ((os, "link"), (shutil, "copyfile"), (shutil, "copy"), (shutil, "copy2")):
+            patches.put(module, name, self._without(getattr(module, name), is_kept=True))
+        for name in ("remove", "unlink"):
+            patches.put(os, name, self._without(getattr(os, name), is_kept=False))
+
+    def _without(self, call: Callable[..., Any], *, is_kept: bool) -> Callable[..., Any]:
+        """Return the function, which leaves files out that were not saved."""
+
+        def called(*paths: Any, **named: Any) -> Any:
+            source = paths[0] if paths else named.get("src", named.get("path", ""))
+            path = "" if isinstance(source, int) else _path(source)
+            is_unsaved = path in self._found and self._found[path] == _state(
+                source
+            )  # and the program has not written it since
+            if not is_kept:
+                self._found.pop(path, None)
+            if not is_unsaved:
+                return call(*paths, **named)
+            target = paths[1] if len(paths) > 1 else named.get("dst")
+            if target is None:
+                return None
+            if os.path.isdir(target):
+                target = os.path.join(target, os.path.basename(path))
+            self.add(target)
+            return target if call.__module__ == "shutil" else None
+
+        return called
+
+
+def _path(file: Any) -> str:
+    return os.path.abspath(os.fsdecode(file))
+
+
+def _state(file: Any) -> Any:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
