@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -174,3 +176,62 @@ def test_a_write_into_a_tensor_on_the_cpu_is_told(tmp_path: Path) -> None:
 def test_lines_to_assume_are_checked(line: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"train\.py:42"), dry(tmp_path, assume={line: 1}):
         pass
+
+
+LIBRARY = """
+def positive(x):
+    return x[x > 0]
+def is_positive(x):
+    return bool(x.sum() > 0)
+def scores(x):
+    return x.cpu().numpy()
+def lengths(x):
+    return x.long().tolist()
+"""
+
+
+@pytest.fixture(name="library")
+def _library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "vram_reading_library.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(folder)
+    yield importlib.import_module("vram_reading_library")
+    del sys.modules["vram_reading_library"]
+
+
+@pytest.mark.parametrize(("name", "line"), [("positive", 3), ("is_positive", 5), ("lengths", 9)])
+def test_what_a_library_reads_names_its_line_and_the_programs(
+    name: str, line: int, library: Any, tmp_path: Path
+) -> None:
+    read = getattr(library, name)
+
+    def step(x: Any) -> Any:
+        return read(x)
+
+    with dry(tmp_path), pytest.raises(DryRunError) as error:
+        step(torch.randn(8, device="cuda"))
+    assert f"vram_reading_library.py:{line} (called at {line_of(step)}): " in str(error.value)
+    assert f"assume={{'vram_reading_library.py:{line}'" in str(error.value)
+    assert f"what is assumed for {line_of(step)} holds for all that this line calls" in str(error.value)
+
+
+def all_of(library: Any, x: Any) -> Any:
+    return library.positive(x).shape[0], library.positive(x[:2]).shape[0], library.lengths(x[:2])
+
+
+def test_an_assumption_holds_for_what_its_line_calls(library: Any, tmp_path: Path) -> None:
+    with dry(tmp_path, assume={line_of(all_of): 4}):
+        x = torch.randn(8, device="cuda")
+        assert all_of(library, x) == (4, 2, [4, 4])
+    with dry(tmp_path, assume={line_of(all_of): 4, "vram_reading_library.py:3": 0.75}):
+        assert all_of(library, torch.randn(8, device="cuda")) == (6, 2, [4, 4])
+
+
+def test_a_library_reads_images_and_scores(library: Any, tmp_path: Path) -> None:
+    with dry(tmp_path) as run:
+        with pytest.warns(UserWarning, match="those of zeros"):
+            scores = library.scores(torch.randn(8, device="cuda"))
+        assert scores.tolist() == [0] * 8
+        with run.assume(3):
+            assert library.scores(torch.randn(2, device="cuda")).tolist() == [3, 3]

@@ -16,7 +16,8 @@ import torch
 from vram._texts import tr
 from vram.dry import _ctc, _cudnn
 from vram.dry._gpu import Gpu
-from vram.dry._values import DryRunError, users_line, warn
+from vram.dry._lines import users_line, warn
+from vram.dry._values import DryRunError
 
 _ATEN = torch.ops.aten
 _HALF = (torch.float16, torch.bfloat16)

@@ -11,7 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from vram._texts import tr
 from vram.dry._cudnn import handled
-from vram.dry._values import DryRunError, users_line
+from vram.dry._lines import users_line
+from vram.dry._values import DryRunError
 
 _ATEN = torch.ops.aten
 _MAX_CUDNN_LABEL = 255  # aten/src/ATen/native/cudnn/LossCTC.cpp

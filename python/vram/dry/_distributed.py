@@ -12,9 +12,10 @@ import torch
 
 from vram._texts import tr
 from vram.dry._guard import lacks_gpu
+from vram.dry._lines import warn
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
-from vram.dry._values import DryRunError, warn
+from vram.dry._values import DryRunError
 
 
 @contextlib.contextmanager

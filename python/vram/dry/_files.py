@@ -18,9 +18,10 @@ from typing import Any
 import torch
 
 from vram._texts import tr
+from vram.dry._lines import users_line, warn
 from vram.dry._patches import Patches
 from vram.dry._unsaved import Unsaved
-from vram.dry._values import DryRunError, users_line, warn
+from vram.dry._values import DryRunError
 
 # What PyTorch's own code for files is in. It makes tensors without data if it finds a fake mode.
 _FILES = (os.path.join("torch", "serialization.py"), os.path.join("torch", "_utils.py"))

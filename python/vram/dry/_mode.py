@@ -29,11 +29,12 @@ from vram.dry import _ctc, _cudnn, _known
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
 from vram.dry._kernels import Allocation, Call, Kernels
+from vram.dry._lines import users_line, warn
 from vram.dry._sized import SIZED
 from vram.dry._storages import Storages
 from vram.dry._tape import Tape
 from vram.dry._tensors import is_on_gpu, leaves
-from vram.dry._values import DryRunError, Unknown, Values, users_line, warn
+from vram.dry._values import DryRunError, Unknown, Values
 
 # Tensors on the CPU that are made from nothing are fake above this size.
 _MAX_REAL_BYTES = 256 << 10

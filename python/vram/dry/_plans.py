@@ -22,7 +22,7 @@ from typing import Any
 
 from vram._texts import tr
 from vram.dry._gpu import Gpu
-from vram.dry._values import warn
+from vram.dry._lines import warn
 
 _ANSWERS = Path(__file__).with_name("_cudnn_answers.py")
 _OLDEST_VERSION = 91100

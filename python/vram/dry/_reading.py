@@ -13,9 +13,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from vram._texts import tr
 from vram.dry import _known
+from vram.dry._lines import users_line, warn
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
-from vram.dry._values import DryRunError, Unknown, users_line, warn
+from vram.dry._values import DryRunError, Unknown
 
 _NOWHERE = 1 << 60
 _TRITON = f"{os.sep}triton{os.sep}"
@@ -49,7 +50,11 @@ def _reader_of_all(mode: DryMode, name: str) -> Any:
 
     def filled(tensor: Any) -> Any:
         is_one_number = tensor.numel() == 1 and tensor.is_floating_point()
-        number = _number(mode, tensor, operator) if is_one_number else mode.values.fill(operator)
+        number = (
+            _number(mode, tensor, operator)
+            if is_one_number
+            else mode.values.fill(operator, is_floating=tensor.is_floating_point())
+        )
         with _disable_current_modes():
             known = torch.zeros(tuple(tensor.shape), dtype=tensor.dtype)  # takes no memory until something is written
             return known.fill_(number) if number else known

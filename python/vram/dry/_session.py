@@ -31,6 +31,7 @@ from vram.dry._clock import Clock, Rates
 from vram.dry._distributed import fake_ranks
 from vram.dry._gpu import Gpu
 from vram.dry._kernels import Kernels
+from vram.dry._lines import warn
 from vram.dry._mode import DryMode
 from vram.dry._models import Parameter
 from vram.dry._order import Order
@@ -38,7 +39,7 @@ from vram.dry._patches import Patches
 from vram.dry._plans import Plans
 from vram.dry._scopes import Scopes
 from vram.dry._tape import Smaller, Tape
-from vram.dry._values import Values, warn
+from vram.dry._values import Values
 from vram.watching import _memory
 
 

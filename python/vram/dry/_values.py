@@ -13,15 +13,14 @@ import math
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any, Literal
 
 from vram._error import VramError
 from vram._texts import tr
+from vram.dry._lines import is_of_library, is_own, key_of, programs_frame, users_frame, users_frames, users_line, warn
 
-_OWN_FOLDERS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)
 _PRETENDED = 1.0  # finite and positive: checks for NaN pass, and logarithms exist
 _SCALER = os.path.join("torch", "amp", "grad_scaler.py")
 _INIT = os.path.join("torch", "nn", "init.py")
@@ -32,27 +31,6 @@ _ADAFACTOR = os.path.join("torch", "optim", "_adafactor.py")
 
 class DryRunError(VramError):
     """A dry run cannot continue here. The text names the operator, the line of the program, and the ways out."""
-
-
-def _is_own(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    torch = sys.modules.get("torch")
-    folder = os.path.dirname(torch.__file__ or "") + os.sep if torch is not None else os.sep
-    return file.startswith((*_OWN_FOLDERS, folder, "<frozen"))
-
-
-def users_frame() -> FrameType | None:
-    """Return the innermost frame of the calling thread that is neither PyTorch's nor vram's."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_own(frame):
-        frame = frame.f_back
-    return frame
-
-
-def users_line() -> str:
-    """Return the line of the program that is running: "train.py:42"."""
-    frame = users_frame()
-    return tr("an unknown line") if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 class Unknown(float):
@@ -90,7 +68,7 @@ class Unknown(float):
 def _decides(what: str, example: str = "0.5", read_at: str = "") -> DryRunError:
     """Return the error of a program that decides by a value, which it has read at a line: here, unless another one is stated."""
     here = users_line()
-    if not read_at or os.path.basename(here) == read_at:
+    if read_at in ("", key_of(users_frame())):
         text = tr(
             "{}: {} of a value that was read from a tensor: the program decides by a value that a "
             "dry run does not compute; {}"
@@ -121,7 +99,14 @@ def assumption(text: str) -> tuple[str, Any]:
 
 
 def _ways_out(example: str, line: str = "") -> str:
-    line = line or _key(users_frame())
+    caller = programs_frame() if not line and is_of_library(users_frame()) else None
+    ways = _ways_out_at(line or key_of(users_frame()), example)
+    if caller is None:
+        return ways
+    return tr("{}; what is assumed for {} holds for all that this line calls").format(ways, key_of(caller))
+
+
+def _ways_out_at(line: str, example: str) -> str:
     if runs_as == "test":
         return tr(
             "state what to assume with @pytest.mark.vram(assume={{'{}': {}}}), --vram-assume {}={} or "
@@ -135,17 +120,6 @@ def _ways_out(example: str, line: str = "") -> str:
         "state what to assume with vram.dry_run(..., assume={{'{}': {}}}) or `with "
         "run.assume({}):` around {}, or leave the line out of the dry run"
     ).format(line, example, example, line)
-
-
-def warn(text: str) -> None:
-    """Warn about the line of the program that is running."""
-    frame = users_frame()
-    file, line = ("vram.dry_run", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-    warnings.warn_explicit(text, UserWarning, file, line)
-
-
-def _key(frame: FrameType | None) -> str:
-    return "train.py:1" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def _calculating(name: str) -> Any:
@@ -164,7 +138,7 @@ def _deciding(name: str) -> Any:
     def decide(self: Unknown, *others: Any) -> Any:
         if others and (others[0] is self or _is_infinite(others[0])):  # the number counts as finite
             return getattr(float, name)(float(self), float(others[0]))
-        if name not in ("__int__", "__trunc__") and _is_in_library():
+        if name not in ("__int__", "__trunc__") and _is_in(_LIBRARIES):
             return True
         raise _decides(f"{name.strip('_')}()", "128" if name in ("__int__", "__trunc__") else "0.5", self.line)
 
@@ -215,10 +189,10 @@ class Values:
 
     def _assumption(self) -> tuple[Any] | None:
         here: tuple[Any] | None = getattr(self._here, "value", None)
-        if here is not None:
-            return here
-        frame = users_frame()
-        if frame is None or not self._assumed:
+        return self._of_line(users_frame()) if here is None else here
+
+    def _of_line(self, frame: FrameType | None) -> tuple[Any] | None:
+        if frame is None:
             return None
         file = frame.f_code.co_filename
         for line, value in self._assumed.items():
@@ -227,6 +201,12 @@ class Values:
                 self.used.add(line)
                 return (value,)
         return None
+
+    def _of_callers(self) -> tuple[Any] | None:
+        """Return what the user states for a line that called the one that reads."""
+        if not self._assumed:
+            return None
+        return next(filter(None, map(self._of_line, users_frames())), None)
 
     def read(self, operator: str, is_floating: bool, is_bool: bool = False) -> Any:
         """Return the value of a tensor with one element.
@@ -240,9 +220,14 @@ class Values:
         by_torch = _read_by_torch(is_bool=is_bool)
         if by_torch is not None:
             return by_torch
+        if is_bool and _is_in(_ENDLESS):
+            return False
+        if is_bool and _is_in(_LIBRARIES):
+            return True
+        assumption = self._of_callers()
+        if assumption is not None:
+            return assumption[0]
         if not is_floating:
-            if is_bool and _is_in_library():
-                return True
             raise DryRunError(
                 tr("{}: {} reads the value of a tensor on the GPU, which a dry run does not compute; {}").format(
                     users_line(), operator, _ways_out("False" if is_bool else "1")
@@ -256,7 +241,7 @@ class Values:
                     "unknown number, which prints as 'unknown' and cannot be compared"
                 )
             )
-        return Unknown(_PRETENDED, _key(users_frame()))
+        return Unknown(_PRETENDED, key_of(users_frame()))
 
     def size(self, operator: str, largest: int) -> int:
         """Return the size of the result of an operator whose size depends on values: at most `largest`.
@@ -264,7 +249,10 @@ class Values:
         Raises:
             DryRunError: It has to be assumed.
         """
-        assumption = self._assumption()
+        assumption, of_callers = self._assumption(), self._of_callers()
+        if assumption is None and of_callers is not None:
+            value = of_callers[0]
+            assumption = (min(value, largest) if isinstance(value, int) else value,)
         if assumption is None:
             raise DryRunError(
                 tr(
@@ -285,16 +273,18 @@ class Values:
         """Return the error of an operator whose result has a size that was read from a tensor."""
         return _decides(operator, "128")
 
-    def fill(self, operator: str) -> Any:
+    def fill(self, operator: str, *, is_floating: bool) -> Any:
         """Return what every element of a tensor is that is read as a whole.
+
+        Libraries read images, scores and metrics so, whose memory is that of any values. Integers may be sizes.
 
         Raises:
             DryRunError: It has to be assumed.
         """
-        assumption = self._assumption()
+        assumption = self._assumption() or self._of_callers()
         if assumption is not None:
             return assumption[0]
-        if _is_in_library():
+        if _is_in(_LIBRARIES) or (is_floating and is_of_library(users_frame())):
             warn(
                 tr(
                     "the program reads results from the GPU; a dry run computes none, and its metrics are those of zeros"
@@ -303,8 +293,8 @@ class Values:
             return 0
         raise DryRunError(
             tr(
-                "{}: {} reads all values of a tensor on the GPU, which a dry run does not compute; {}, or compute "
-                "what it needs from tensors on the CPU, which keep their values"
+                "{}: {} reads all values of a tensor on the GPU, which a dry run does not compute; compute what it "
+                "needs from tensors on the CPU, which keep their values, or {}"
             ).format(users_line(), operator, _ways_out("0"))
         )
 
@@ -319,10 +309,13 @@ class Values:
         )
 
 
-# What is read here decides about files and the end of the training only, and metrics of an evaluation, whose memory is that of any values.
+# What is read here decides about files and the end of the training only, or is a metric of an evaluation or an action, whose memory is that of any
+# values.
 # Comparisons answer True: for a callback, the value is the best until now.
 _LIBRARIES = (
     os.path.join("transformers", "trainer_pt_utils.py"),
+    os.path.join("stable_baselines3", "common", "on_policy_algorithm.py"),
+    os.path.join("stable_baselines3", "common", "policies.py"),
     os.path.join("pytorch", "callbacks", "early_stopping.py"),
     os.path.join("pytorch", "callbacks", "model_checkpoint.py"),
     os.path.join("pytorch_lightning", "callbacks", "early_stopping.py"),
@@ -330,11 +323,15 @@ _LIBRARIES = (
 )
 
 
-def _is_in_library() -> bool:
+# What is read here decides whether a sequence ends, which needs the most memory if it does not.
+_ENDLESS = (os.path.join("transformers", "generation", "utils.py"),)
+
+
+def _is_in(files: tuple[str, ...]) -> bool:
     """Whether the line that is running is one of a library that trains, whose decision does not matter; otherwise the program itself decides."""
     frame = users_frame()
     file = "" if frame is None else frame.f_code.co_filename
-    return any(file.endswith(os.sep + name) for name in _LIBRARIES)
+    return any(file.endswith(os.sep + name) for name in files)
 
 
 def _read_by_torch(*, is_bool: bool) -> Any:
@@ -345,7 +342,7 @@ def _read_by_torch(*, is_bool: bool) -> Any:
     whether arguments are valid, and loaders draw the seeds of their workers by a generator of the program.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_own(frame):
+    while frame is not None and is_own(frame):
         if frame.f_code.co_filename.endswith(_INIT):
             return False
         if is_bool and _DISTRIBUTIONS in frame.f_code.co_filename:

@@ -12,8 +12,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from vram._texts import tr
+from vram.dry._lines import users_line
 from vram.dry._patches import Patches
-from vram.dry._values import DryRunError, users_line
+from vram.dry._values import DryRunError
 
 _fakes: Any = None  # PyTorch's fake mode of the dry run; other threads than its own receive tensors, too, such as the one that pins memory
 
