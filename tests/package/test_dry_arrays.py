@@ -96,6 +96,42 @@ def test_devices_are_named_by_their_numbers(make: Callable[[], Any]) -> None:
     assert on_gpu(make())
 
 
+CUDA: Any = torch.cuda
+TYPED: dict[str, Callable[[], Any]] = {
+    "of numbers": lambda: CUDA.FloatTensor([1, 2, 3]),
+    "of an array": lambda: CUDA.FloatTensor(np.ones((3, 1))),
+    "of a size": lambda: CUDA.FloatTensor(3, 2).fill_(1.0),
+    "of the size of another": lambda: CUDA.FloatTensor(torch.ones(3).size()),
+    "empty": lambda: CUDA.FloatTensor(),
+    "converted": lambda: torch.ones(3, dtype=torch.int64).type(CUDA.FloatTensor),
+    "converted by name": lambda: torch.ones(3).type("torch.cuda.FloatTensor"),
+    "of another of the GPU": lambda: CUDA.LongTensor([1]).float(),
+    "a variable": lambda: torch.autograd.Variable(torch.ones(3).type(CUDA.FloatTensor), requires_grad=False),
+}
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("make", TYPED.values(), ids=TYPED)
+def test_types_of_tensors_on_the_gpu(make: Callable[[], Any]) -> None:
+    made = make()
+    assert on_gpu(made)
+    assert isinstance(made, CUDA.FloatTensor)
+    assert not isinstance(made, (CUDA.HalfTensor, torch.FloatTensor))
+    assert made.type() == "torch.cuda.FloatTensor"
+    assert made.type(torch.float16).dtype == torch.float16
+    assert not isinstance(torch.ones(3), CUDA.FloatTensor)
+    assert torch.ones(3).type() == "torch.FloatTensor"
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+def test_a_default_type_on_the_gpu() -> None:
+    torch.set_default_tensor_type("torch.cuda.FloatTensor")
+    assert on_gpu(torch.ones(3))
+    torch.set_default_tensor_type(torch.FloatTensor)
+    assert not isinstance(torch.ones(3), FakeTensor)
+
+
 @pytest.mark.usefixtures("run")
 def test_the_class_of_devices_is_pytorchs() -> None:
     device = torch.device(0)

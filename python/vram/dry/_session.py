@@ -22,6 +22,7 @@ from vram.dry import (
     _guard,
     _parameters,
     _reading,
+    _tensor_types,
     _torchscript,
     _transformers,
     _workers,
@@ -158,6 +159,7 @@ class Session:
             _reading.put_in_place(patches, mode)
             _files.put_in_place(patches)
             _factories.put_in_place(patches)
+            _tensor_types.put_in_place(patches)
             _parameters.put_in_place(patches, mode.storages)
             _cudnn.put_in_place(patches)
             _torchscript.put_in_place(patches)
