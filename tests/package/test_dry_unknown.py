@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from vram.dry import DryRun, dry_run
-from vram.dry._values import DryRunError
 
 LINALG: dict[str, Callable[[Any], Any]] = {
     "_linalg_svd": torch.linalg.svd,
@@ -122,43 +120,3 @@ def test_operators_of_training_programs_are_known(name: str, tmp_path: Path) -> 
     with dry_run(path=tmp_path / "dry.vtrace") as run:
         KNOWN[name]()
     assert not run.unknown_operators
-
-
-def ran(thread: threading.Thread) -> None:
-    thread.start()
-    thread.join(timeout=60)
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: torch.empty(1 << 20, device="cuda"),
-        lambda: torch.ones(1 << 20).pin_memory().to("cuda", non_blocking=True),
-        lambda: torch.ones(4).cuda(),
-    ],
-)
-def test_a_thread_that_catches_the_error_is_named_by_a_warning(make: Any, tmp_path: Path) -> None:
-    errors: list[Exception] = []
-
-    def prefetch() -> None:
-        try:
-            make()
-        except Exception as error:
-            errors.append(error)
-
-    with dry_run(path=tmp_path / "dry.vtrace"), pytest.warns(UserWarning, match="in a thread that did not begin"):
-        ran(threading.Thread(target=prefetch))
-    assert isinstance(errors[0], DryRunError)
-    assert "test_dry_unknown.py:" in str(errors[0])
-
-
-def test_a_thread_whose_memory_is_missing_is_said(tmp_path: Path) -> None:
-    before = threading.excepthook
-    other = threading.Thread(target=lambda: torch.empty(1 << 20, device="cuda"))
-    with dry_run(path=tmp_path / "dry.vtrace") as run:
-        torch.empty(1 << 20, device="cuda")
-        with pytest.warns(UserWarning, match="lacks the memory of others"):
-            ran(other)
-    assert run.peak.requested_bytes == 4 << 20
-    assert threading.excepthook is before

@@ -261,7 +261,7 @@ def _from_another_thread(*_arguments: Any, **_named: Any) -> Any:
     The program may catch the error, and its memory is missing then, so there is a warning as well.
     """
     text = tr(
-        "a tensor on the GPU is made in a thread that did not begin the dry run, which follows only the thread that did, and lacks the memory of others"
+        "a tensor on the GPU is made in a thread that was started before the dry run, which follows only later ones and lacks the memory of this one"
     )
     warn(text)
     raise DryRunError(f"{users_line()}: {text}")

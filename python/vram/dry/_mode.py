@@ -62,12 +62,41 @@ _CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy", "aten::from_fi
 _HAS_ACCELERATOR = torch._C._accelerator_getAccelerator if hasattr(torch._C, "_accelerator_getAccelerator") else None
 
 
+class _OfThread:
+    """An attribute of a mode that each thread has for itself."""
+
+    def __init__(self, first: Any) -> None:
+        self._first = first  # makes the value of a thread that has none
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, mode: Any, owner: type | None = None) -> Any:
+        here = mode.here.__dict__
+        if self._name not in here:
+            here[self._name] = self._first()
+        return here[self._name]
+
+    def __set__(self, mode: Any, value: Any) -> None:
+        mode.here.__dict__[self._name] = value
+
+
 class Fakes(FakeTensorMode):
-    """PyTorch's fake tensors, which must not touch a GPU even if the program believes that there is one."""
+    """PyTorch's fake tensors, which must not touch a GPU even if the program believes that there is one, and which several threads use."""
+
+    in_kernel_invocation = _OfThread(bool)
+    enter_stack = _OfThread(list)
+
+    def __init__(self, **options: Any) -> None:
+        self.here = threading.local()
+        super().__init__(**options)
 
     @property
     def avoid_device_init(self) -> bool:
         return True
+
+    def __deepcopy__(self, memo: Any) -> Fakes:
+        return self  # a copy of a tensor belongs to the same dry run
 
 
 class Streams(threading.local):
@@ -141,6 +170,7 @@ class DryMode(TorchDispatchMode):
         self.unknown_bytes = 0  # the most that one call of them has as operands and results
         self.estimated_operators: dict[str, str] = {}
         self.estimated_bytes = 0  # the most of one of them that it cannot do without
+        self._one_at_a_time = threading.RLock()
         self.values = values
         self.tape, self._kernels = tape, kernels
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
@@ -155,7 +185,10 @@ class DryMode(TorchDispatchMode):
         self._device_is_hidden = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        with self._one_at_a_time:
+            return self._dispatch(func, types, args, kwargs or {})
+
+    def _dispatch(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func is torch.ops.prim.device.default:
             return self._device_for_autograd(args[0])
         was_read, self._was_read = self._was_read, False

@@ -23,6 +23,7 @@ from vram.dry import (
     _parameters,
     _reading,
     _tensor_types,
+    _threads,
     _torchscript,
     _transformers,
     _workers,
@@ -165,6 +166,7 @@ class Session:
             _torchscript.put_in_place(patches)
             _workers.put_in_place(patches, mode.fakes)
             stack.callback(_transformers.put_in_place(patches))
+            _threads.put_in_place(patches, mode)
             patches.put(_memory, "pretended", _place_of(mode))
             _like_plain_tensors(patches)
             patches.put(threading, "excepthook", _warned_of_threads(threading.excepthook))
@@ -212,15 +214,11 @@ def _place_of(mode: DryMode) -> Callable[[Any], tuple[int, int, int] | None]:
 
 
 def _warned_of_threads(before: Callable[[Any], Any]) -> Callable[[Any], None]:
-    """threading.excepthook, which also says what the run misses: PyTorch's modes belong to the thread that entered them."""
+    """threading.excepthook, which also says what the run misses."""
 
     def hook(ended: Any) -> None:
         before(ended)
-        warn(
-            tr(
-                "a thread ended with an error: a dry run follows only the thread that began it, and lacks the memory of others"
-            )
-        )
+        warn(tr("a thread ended with an error, so the dry run lacks the memory that it would have used from then on"))
 
     return hook
 

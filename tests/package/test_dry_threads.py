@@ -1,0 +1,120 @@
+"""Dry runs of programs whose threads put tensors on the GPU: prefetchers, and libraries that read files in parallel."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import copy
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from vram.dry import DryRun, dry_run
+from vram.dry._values import DryRunError
+
+_BIG = 1 << 20  # elements
+
+
+@pytest.fixture(name="run")
+def _run(tmp_path: Path) -> Iterator[DryRun]:
+    with dry_run(gpu="24GiB", path=tmp_path / "dry.vtrace") as run:
+        yield run
+
+
+MAKE: list[Callable[[], Any]] = [
+    lambda: torch.empty(_BIG, device="cuda"),
+    lambda: torch.ones(_BIG).pin_memory().to("cuda", non_blocking=True),
+    lambda: torch.ones(_BIG).cuda(),
+]
+
+
+@pytest.mark.parametrize("make", MAKE)
+def test_what_a_thread_puts_on_the_gpu_is_counted(make: Callable[[], Any], run: DryRun) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _number: make(), range(8)))
+    assert all(each.device == torch.device("cuda", 0) for each in made)
+    assert torch.cuda.memory_allocated() == 8 * 4 * _BIG
+    del made
+    assert torch.cuda.memory_allocated() == 0
+    assert not run.unknown_operators
+
+
+@pytest.mark.usefixtures("run")
+def test_threads_do_not_disturb_each_other() -> None:
+    """While one is inside an operator, another asks where its tensors are, and trains."""
+    ends = threading.Event()
+
+    def prefetch() -> int:
+        count = 0
+        while not ends.is_set():
+            batch = torch.ones(8, 8).to("cuda", non_blocking=True) * 2
+            assert batch.device.type == "cuda"
+            count += 1
+        return count
+
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)).cuda()
+
+    def train() -> None:
+        loss = model(torch.ones(8, 8).cuda()).sum()
+        assert loss.device.type == "cuda"
+        loss.backward()
+
+    train()
+    before = torch.cuda.memory_allocated()
+    with ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(prefetch) for _ in range(2)]
+        for _ in range(30):
+            train()
+        ends.set()
+        assert all(other.result() > 0 for other in others)
+    assert torch.cuda.memory_allocated() == before
+
+
+@pytest.mark.usefixtures("run")
+def test_copies_of_tensors_belong_to_the_same_dry_run() -> None:
+    model: Any = nn.Linear(8, 8).cuda()
+    copied = copy.deepcopy(model)
+    assert copied.weight.fake_mode is model.weight.fake_mode
+    assert (copied(torch.ones(8).cuda()) + model(torch.ones(8).cuda())).device.type == "cuda"
+
+
+@pytest.mark.parametrize("make", MAKE)
+def test_a_thread_from_before_gets_an_error(make: Callable[[], Any], tmp_path: Path) -> None:
+    """The program may catch it, so there is a warning, too."""
+    begun, errors = threading.Event(), []
+
+    def prefetch() -> None:
+        begun.wait(60)
+        try:
+            make()
+        except DryRunError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=prefetch)
+    thread.start()
+    with dry_run(path=tmp_path / "dry.vtrace"), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        begun.set()
+        thread.join(60)
+    assert any("in a thread that was started before" in str(each.message) for each in warned)
+    assert "test_dry_threads.py:" in str(errors[0])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ends_with_an_error_is_said(tmp_path: Path) -> None:
+    before = threading.excepthook
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        thread = threading.Thread(target=lambda: torch.ones(3, device="cuda").tolist() and 1 / 0)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            thread.start()
+            thread.join(60)
+    assert any("a thread ended with an error" in str(each.message) for each in warned)
+    assert threading.excepthook is before
