@@ -92,6 +92,20 @@ def test_numbers_count_as_finite(check: Callable[[Any], Any], tmp_path: Path) ->
         assert not check(x)
 
 
+def test_a_sequence_that_has_ended_ends_whatever_its_tokens_are(tmp_path: Path) -> None:
+    """As generation ends at the greatest length."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        goes_on = torch.ones(4, dtype=torch.long, device="cuda")
+        tokens = torch.randn(4, 9, device="cuda").argmax(-1)
+        goes_on = goes_on & ~(torch.zeros(4, dtype=torch.bool, device="cuda") | (tokens == 2))
+        with pytest.raises(DryRunError):
+            bool(goes_on.max() == 0)
+        is_longest = torch.full((4,), True, device="cuda")
+        goes_on = goes_on & ~(is_longest | (tokens == 2))
+        assert goes_on.max() == 0
+        assert (tokens * torch.zeros(4, dtype=torch.long, device="cuda")).tolist() == [0, 0, 0, 0]
+
+
 # What depends on values that are not known, although something was known before.
 UNKNOWN: dict[str, Callable[[Any], Any]] = {
     "a sum with something unknown": lambda x: torch.ones(8, device="cuda").add_(x),

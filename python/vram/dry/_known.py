@@ -35,6 +35,8 @@ _FILLED: dict[str, Callable[[Any], Any]] = {
     "new_full": lambda args: args[2],
 }
 _OVERWRITES = frozenset({"copy_", "fill_", "zero_"})
+_ZERO_BY_ONE = frozenset({"bitwise_and", "logical_and", "mul"})  # zero if one argument is, whatever the other
+_TRUE_BY_ONE = frozenset({"bitwise_or", "logical_or"})
 # What every element of a result is, by what every element of so many arguments is.
 _OF_UNIFORM: dict[tuple[str, int], Callable[..., bool]] = {
     **{(name, 1): bool for name in ("any", "all", "_is_any_true", "_is_all_true")},
@@ -215,9 +217,23 @@ def _uniform_result(called: _Operator, args: Any) -> Any:
     found = _as_finite(called.name, first, args[1] if len(args) > 1 else None)
     if found is not None and _counts_as_finite(first):
         return found
-    operands = [_uniform(each) for each in args if isinstance(each, torch.Tensor)]
+    tensors = [each for each in args if isinstance(each, torch.Tensor)]
+    if called.name in _ZERO_BY_ONE and any(_is_all(each, False) for each in tensors):
+        return 0
+    if called.name in _TRUE_BY_ONE and any(_is_all(each, True) for each in tensors):
+        return True
+    operands = [_uniform(each) for each in tensors]
     rule = _OF_UNIFORM.get((called.name, len(operands)))
     return None if rule is None or None in operands else rule(*operands)
+
+
+def _is_all(tensor: Any, value: bool) -> bool:
+    """Whether a tensor is known to be zero everywhere, or True everywhere."""
+    with _disable_current_modes():
+        values = _twin(tensor) if isinstance(tensor, FakeTensor) else tensor
+        if values is None:
+            return False
+        return bool(values.dtype == torch.bool and values.all()) if value else not bool(values.any())
 
 
 def _counts_as_finite(tensor: Any) -> bool:
