@@ -248,6 +248,17 @@ def _convolution_double_backward(*args: Any, **kwargs: Any) -> Any:
     return _ATEN._convolution_double_backward.default.decompose(*args, **kwargs)
 
 
+# ------------------------------------------------------------------------------------------------ classes
+
+
+def one_hot(self: Any, num_classes: int = -1) -> Any:
+    """aten::one_hot, which writes into zeros; fake tensors would be compared with all classes, for compilers."""
+    if self.dtype != torch.int64 or self.numel() == 0 or not (num_classes == -1 or num_classes > 0):
+        return _ATEN.one_hot.default.decompose(self, num_classes)
+    classes = int(self.max().item()) + 1 if num_classes == -1 else num_classes
+    return self.new_zeros((*self.shape, classes)).scatter_(-1, self.unsqueeze(-1), 1)
+
+
 # ------------------------------------------------------------------------------------------------ putting in place
 
 
@@ -282,6 +293,7 @@ class Choices:
             _ATEN._batch_norm_impl_index.default: batch_norm,
             _ATEN.ctc_loss.Tensor: _ctc.loss,
             _ATEN._convolution_double_backward.default: _convolution_double_backward,
+            _ATEN.one_hot.default: one_hot,
             **_cudnn.recurrent(),
         }
         library: Any = torch.library

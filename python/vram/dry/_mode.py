@@ -45,10 +45,14 @@ _ATEN = torch.ops.aten
 _BIRTHS = {
     _ATEN.native_dropout.default: (1, 0),  # the mask first
     _ATEN._ctc_loss.default: (1, 0),  # the probabilities first
+    _ATEN._embedding_bag.default: (2, 1, 0, 3),  # sizes of bags, then which bag each index is in
+    _ATEN._embedding_bag_forward_only.default: (2, 1, 0, 3),
     _ATEN._thnn_fused_gru_cell.default: (1, 0),  # what backward needs first
     _ATEN._thnn_fused_lstm_cell.default: (2, 0, 1),
     _ATEN._scaled_dot_product_cudnn_attention.default: (2, 3, 0, 1),  # of tensors only: seed and offset first
 }
+# How many of their first results are on the GPU: seed and offset are not, outside of CUDA graphs.
+_ON_GPU = {_ATEN._scaled_dot_product_efficient_attention.default: 2}
 # Operators that are other ones on a GPU where PyTorch's C++ code calls them; see _is_in_place().
 _IN_PLACE = {
     _ATEN.add.Tensor: _ATEN.add_.Tensor,
@@ -125,13 +129,19 @@ class _Inside:
         self._allocate(wanted)
 
     def _allocate(self, wanted: list[Allocation]) -> None:
+        passing: list[tuple[int, int]] = []
         short: list[tuple[int, int]] = []
         for each in wanted:
-            address, size_bytes = self._mode.allocate_inside(self._device, self._call, each)
+            block = self._mode.allocate_inside(self._device, self._call, each)
+            if each.freed == "after_next":
+                passing.append(block)
+                continue
             if each.freed == "at_once":
-                self._free([(address, size_bytes)])
+                self._free([block])
             elif each.freed != "with_context":
-                (short if each.freed == "before_output" else self._held).append((address, size_bytes))
+                (short if each.freed == "before_output" else self._held).append(block)
+            self._free(passing)
+            passing.clear()
         self._free(short)
 
     def free(self) -> None:
@@ -313,7 +323,7 @@ class DryMode(TorchDispatchMode):
         """Put a call on the tape: its results, what its kernels allocate in addition, and its time."""
         if not self._counts:
             return
-        on_gpu = [tensor for tensor in outputs if is_on_gpu(tensor)]
+        on_gpu = [tensor for tensor in outputs[: _ON_GPU.get(func)] if is_on_gpu(tensor)]
         inputs = [*leaves(args), *leaves(tuple(kwargs.values()))]
         if not on_gpu and not any(map(is_on_gpu, inputs)):
             return
@@ -470,8 +480,9 @@ class DryMode(TorchDispatchMode):
     def calibrate(self) -> None:
         """Learn what PyTorch counts for a gradient that only the engine has, which depends on its version."""
         self._seen_owners = []
-        start = torch.ones(2, device="cuda", requires_grad=True)
-        (start.exp() + start.sin()).backward(torch.ones(2, device="cuda"))
+        with self.uncounted():
+            start = torch.ones(2, device="cuda", requires_grad=True)
+            (start.exp() + start.sin()).backward(torch.ones(2, device="cuda"))
         self._owners_of_one = self._seen_owners[0]
         self._seen_owners = None
 
