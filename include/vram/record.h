@@ -189,6 +189,15 @@ typedef struct vram_torch_stream {
 } vram_torch_stream;
 VRAM_API vram_torch_stream vram_torch_default_stream(const void* guard, uint16_t device);
 VRAM_API vram_torch_stream vram_torch_same_stream(const void* guard, vram_torch_stream stream);
+/* Where the driver would place the segments of a process (cudaMalloc): the model that replays have,
+ * for dry runs, whose segments lie nowhere. For one thread at a time. vram_segments_open() returns
+ * NULL if there is no memory; vram_segments_place() an address, 0 if there is no room;
+ * vram_segments_remove() takes an address that it returned. */
+typedef struct vram_segments vram_segments;
+VRAM_API vram_segments* vram_segments_open(void);
+VRAM_API uint64_t vram_segments_place(vram_segments* segments, uint64_t size_bytes);
+VRAM_API void vram_segments_remove(vram_segments* segments, uint64_t address);
+VRAM_API void vram_segments_close(vram_segments* segments);
 
 #ifdef __cplusplus
 }

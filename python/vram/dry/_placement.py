@@ -6,18 +6,19 @@ settings change; for the default settings they must agree with this, call by cal
 
 from __future__ import annotations
 
+import weakref
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from vram._library import library
 from vram.dry._arithmetic import round_up
 
 BLOCK_BYTES = 512  # what sizes are rounded to
 _MIB = 1 << 20
 _MAX_SMALL, _SMALL_SEGMENT = _MIB, 2 * _MIB
 _MIN_OWN_SEGMENT, _LARGE_SEGMENT, _SEGMENT_STEP = 10 * _MIB, 20 * _MIB, 2 * _MIB
-_FIRST_ADDRESS = 1 << 40
 
 Pool = tuple[int, bool]  # stream, and whether its requests are small
 
@@ -60,6 +61,25 @@ class _Block:
         self.next: _Block | None = None
 
 
+class _Addresses:
+    """Where the driver would place segments. Which of two equal free blocks the allocator takes depends on it."""
+
+    def __init__(self) -> None:
+        self._segments = library().vram_segments_open()
+        if not self._segments:
+            raise MemoryError
+        weakref.finalize(self, library().vram_segments_close, self._segments)
+
+    def place(self, size_bytes: int) -> int:
+        address = library().vram_segments_place(self._segments, size_bytes)
+        if not address:
+            raise MemoryError
+        return int(address)
+
+    def remove(self, address: int) -> None:
+        library().vram_segments_remove(self._segments, address)
+
+
 class Placement:
     """The memory of one device.
 
@@ -86,7 +106,7 @@ class Placement:
         self.requested, self.allocated, self.reserved = Counter(), Counter(), Counter()
         self.retries = self.ooms = 0
         self._on_taken, self._on_returned = on_taken, on_returned
-        self._next_address = _FIRST_ADDRESS
+        self._addresses = _Addresses()
         self._blocks: dict[int, _Block] = {}
         self._free: dict[Pool, list[tuple[int, int]]] = defaultdict(list)  # size and address, sorted
 
@@ -134,6 +154,7 @@ class Placement:
                 block = self._blocks[address]
                 if block.previous is None and block.next is None:
                     del self._blocks[address]
+                    self._addresses.remove(address)
                     self.reserved.add(-size)
                     self._on_returned(Segment(address, size, pool[0]))
                 else:
@@ -154,8 +175,8 @@ class Placement:
             if self.reserved.now + taken > limit:
                 self.ooms += 1
                 raise NoMemory(limit, max(0, limit - self.reserved.now))
-        block = self._blocks[self._next_address] = _Block(pool, self._next_address, taken)
-        self._next_address += taken + _SEGMENT_STEP  # segments are no neighbors
+        address = self._addresses.place(taken)
+        block = self._blocks[address] = _Block(pool, address, taken)
         self.reserved.add(taken)
         self._on_taken(Segment(block.address, taken, pool[0]))
         return block
