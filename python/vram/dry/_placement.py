@@ -6,6 +6,7 @@ settings change; for the default settings they must agree with this, call by cal
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from bisect import bisect_left, insort
 from collections import defaultdict
@@ -65,19 +66,25 @@ class _Addresses:
     """Where the driver would place segments. Which of two equal free blocks the allocator takes depends on it."""
 
     def __init__(self) -> None:
-        self._segments = library().vram_segments_open()
+        found = library()
+        # Keeps the interpreter's lock: no other thread may come between the changes of an allocator's state.
+        keeping_the_lock = ctypes.PyDLL(found._name, handle=found._handle)
+        self._place, self._remove = keeping_the_lock.vram_segments_place, keeping_the_lock.vram_segments_remove
+        self._place.argtypes, self._place.restype = [ctypes.c_void_p, ctypes.c_uint64], ctypes.c_uint64
+        self._remove.argtypes, self._remove.restype = [ctypes.c_void_p, ctypes.c_uint64], None
+        self._segments = found.vram_segments_open()
         if not self._segments:
             raise MemoryError
-        weakref.finalize(self, library().vram_segments_close, self._segments)
+        weakref.finalize(self, found.vram_segments_close, self._segments)
 
     def place(self, size_bytes: int) -> int:
-        address = library().vram_segments_place(self._segments, size_bytes)
+        address = self._place(self._segments, size_bytes)
         if not address:
             raise MemoryError
         return int(address)
 
     def remove(self, address: int) -> None:
-        library().vram_segments_remove(self._segments, address)
+        self._remove(self._segments, address)
 
 
 class Placement:
