@@ -158,16 +158,7 @@ Result<const Format*> ConvertCommand::format() const {
               out_.path, fmt::join(extensions, " "));
 }
 
-bool same_file(const std::string& a, const std::string& b) {
-  std::error_code error;
-  return std::filesystem::equivalent(a, b, error) && !error;
-}
-
 Result<> ConvertCommand::check_target(const Format& format) const {
-  if (same_file(trace_, out_.path)) {
-    return fail(Code::kBadInput, "{}: input and output are the same file; name another output",
-                out_.path);
-  }
   const bool is_parquet = format.name == "parquet";
   if (table_ && !is_parquet)
     return fail(Code::kBadInput, "--table needs a Parquet file, found the format {}", format.name);
@@ -177,7 +168,7 @@ Result<> ConvertCommand::check_target(const Format& format) const {
         is_parquet ? fmt::format("--table {}", *table_) : trf("the format {}", format.name));
   if (escapes_formulas_ && format.name != "csv")
     return fail(Code::kBadInput, "--escape-formulas needs CSV, found the format {}", format.name);
-  if (!writes_folder(format)) return check_output(out_);
+  if (!writes_folder(format)) return check_output(out_, {trace_});
   std::error_code error;
   const auto status = std::filesystem::status(out_.path, error);
   if (out_.path == "-" || (std::filesystem::exists(status) && !is_directory(status))) {

@@ -18,7 +18,9 @@
 
 #include <fstream>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace vram::cli {
 namespace {
@@ -43,6 +45,7 @@ class DiffCommand final : public Command {
     return {.path = path, .is_forced = output_.is_forced, .can_be_forced = true};
   }
   [[nodiscard]] Result<> check() const;
+  [[nodiscard]] Result<> check_outputs() const;
   [[nodiscard]] Result<LoadedSide> load(const std::string& first,
                                         const std::vector<std::string>& more,
                                         const Console& console) const;
@@ -149,10 +152,21 @@ Result<> DiffCommand::check() const {
     return fail(Code::kBadInput, "expected a side B to compare {} with, found none", a_);
   if (json_ && format_ != DiffFormat::kText)
     return fail(Code::kBadInput, "--json and --format exclude each other: name one");
-  VRAM_TRY(check_output(output_));
-  for (const std::string& path : {baseline_, junit_, sarif_, html_})
-    VRAM_TRY(check_output(file_output(path)));
-  return {};
+  return check_outputs();
+}
+
+// A baseline is written again in its place.
+Result<> DiffCommand::check_outputs() const {
+  std::vector<std::string> words = {a_};
+  if (!b_.empty()) words.push_back(b_);
+  words.insert(words.end(), more_a_.begin(), more_a_.end());
+  words.insert(words.end(), more_b_.begin(), more_b_.end());
+  VRAM_TRY_ASSIGN(auto inputs, find_recordings(words));
+  VRAM_TRY(check_output(output_, inputs.paths));
+  for (const std::string& path : {junit_, sarif_, html_})
+    VRAM_TRY(check_output(file_output(path), inputs.paths));
+  std::erase_if(inputs.paths, is_baseline);
+  return check_output(file_output(baseline_), inputs.paths);
 }
 
 Result<LoadedSide> DiffCommand::load(const std::string& first, const std::vector<std::string>& more,

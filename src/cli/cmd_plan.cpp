@@ -192,7 +192,7 @@ Result<int> plan_recording(const PlanRequest& request, Console& console) {
 }
 
 Result<int> PlanCommand::run(Console& console) {
-  VRAM_TRY(check_output(request_.output));
+  VRAM_TRY(check_output(request_.output, {request_.input, request_.model.config}));
   if (request_.budget_bytes && !request_.gpus.list.empty())
     return fail(Code::kBadInput, "--gpu and --budget exclude each other: use one of them");
   if (request_.input.empty() == request_.model.config.empty())

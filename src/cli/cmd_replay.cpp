@@ -145,7 +145,7 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
 }
 
 Result<int> ReplayCommand::run(Console& console) {
-  VRAM_TRY(check_output(output_));
+  VRAM_TRY(check_output(output_, {trace_}));
   VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, reading_, console));
   VRAM_TRY_ASSIGN(const auto recorded, recorded_program(trace, device_, console));
   VRAM_TRY_ASSIGN(const auto capacity, capacity_for(recorded, capacity_));

@@ -64,6 +64,10 @@ class ReportCommand final : public Command {
   [[nodiscard]] Result<int> draw_pictures(const Console& console) const;
   [[nodiscard]] Result<int> browse(const Console& console) const;
 
+  [[nodiscard]] Output output_to(const std::string& path) const {
+    return {.path = path, .is_forced = output_.is_forced, .can_be_forced = true};
+  }
+
   std::vector<std::string> words_;
   std::vector<std::string> traces_;
   bool json_ = false;
@@ -252,11 +256,9 @@ Result<int> ReportCommand::show_page(Console& console) const {
         make_report_page({.paths = traces_, .device = device_, .reading = reading_}, console));
     return serve_page(std::move(made), address_, console).map([] { return 0; });
   }
-  const Output output{.path = html_, .is_forced = output_.is_forced, .can_be_forced = true};
-  VRAM_TRY(check_output(output));
-  return write_report_page(
-             {.paths = traces_, .device = device_, .reading = reading_, .output = output}, console)
-      .map([] { return 0; });
+  const PageRequest request{
+      .paths = traces_, .device = device_, .reading = reading_, .output = output_to(html_)};
+  return write_report_page(request, console).map([] { return 0; });
 }
 
 Result<int> ReportCommand::draw_pictures(const Console& console) const {
@@ -307,9 +309,10 @@ Result<int> ReportCommand::browse(const Console& console) const {
 }
 
 Result<int> ReportCommand::run(Console& console) {
-  VRAM_TRY(check_output(output_));
   VRAM_TRY_ASSIGN(auto recordings, find_recordings(words_));
   traces_ = std::move(recordings.paths);
+  for (const std::string& path : {output_.path, html_, picture_.svg, picture_.png})
+    VRAM_TRY(check_output(output_to(path), traces_));
   if (picture_.is_wanted()) return draw_pictures(console);
   if (picture_.has_settings())
     return fail(Code::kBadInput,

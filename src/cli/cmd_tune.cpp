@@ -117,7 +117,7 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace,
 }
 
 Result<int> TuneCommand::run(Console& console) {
-  VRAM_TRY(check_output(output_));
+  VRAM_TRY(check_output(output_, {trace_}));
   VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, reading_, console));
   VRAM_TRY_ASSIGN(const auto report, tuned(trace, console));
   show::TextOptions options = text_options(output_, console);

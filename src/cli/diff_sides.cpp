@@ -26,6 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxBaselineBytes = uint64_t{16} << 20;
 
+}  // namespace
+
 bool is_baseline(const std::string& path) {
   if (path.ends_with(".toml")) return true;
   std::error_code error;
@@ -38,6 +40,8 @@ bool is_baseline(const std::string& path) {
          std::ranges::equal(start, kBaselineStart,
                             [](std::byte byte, char c) { return static_cast<char>(byte) == c; });
 }
+
+namespace {
 
 Result<explain::RunPeaks> peaks_of(const std::string& path, const trace::OpenOptions& reading) {
   VRAM_TRY_ASSIGN(const auto trace, trace::open_trace(path, reading));

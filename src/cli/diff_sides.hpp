@@ -23,6 +23,9 @@ struct LoadedSide {
   std::vector<std::string> incomplete;  // which recordings, and why
 };
 
+// A file of vram diff --save-baseline, by its name or its first bytes.
+[[nodiscard]] bool is_baseline(const std::string& path);
+
 // kBadInput: a recording cannot be read, or is incomplete and not accepted; or a baseline is not
 // the only word.
 [[nodiscard]] Result<LoadedSide> load_side(const SideRequest& request, const Console& console);

@@ -9,6 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace vram::cli {
@@ -39,8 +42,23 @@ Error with_force(Error error) {
   return error;
 }
 
-Result<> check_output(const Output& output) {
+namespace {
+
+bool are_same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(a, error) && std::filesystem::equivalent(a, b, error) &&
+         !error;
+}
+
+}  // namespace
+
+Result<> check_output(const Output& output, const std::vector<std::string>& inputs) {
   if (output.path.empty()) return {};
+  const auto is_output = [&](const std::string& path) { return are_same_file(path, output.path); };
+  if (std::ranges::any_of(inputs, is_output)) {
+    return fail(Code::kBadInput, "{}: input and output are the same file; name another output",
+                output.path);
+  }
   auto target = find_output_target(output.path, replace_for(output.is_forced));
   if (target) return {};
   const bool can_help = output.can_be_forced && !output.is_forced;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace vram::cli {
 
@@ -30,9 +31,10 @@ struct Output {
 // The shape of text for that place: a file gets every glyph and no colour.
 [[nodiscard]] show::TextOptions text_options(const Output& output, const Console& console);
 
-// Checks whether the existing file may be replaced; call it before the work whose result goes
-// there.
-[[nodiscard]] Result<> check_output(const Output& output);
+// Checks whether the existing file may be replaced, which no file that the command reads may be;
+// call it before the work whose result goes there.
+[[nodiscard]] Result<> check_output(const Output& output,
+                                    const std::vector<std::string>& inputs = {});
 
 // Writes to standard output if there is no path. A file appears when it is complete; a text's last
 // line marks it as written by vram, so that a later one may replace it.

@@ -93,6 +93,43 @@ def test_what_is_refused_is_refused_before_the_work(tmp_path: Path) -> None:
     assert "notes was not written by vram" in done.stderr
 
 
+# vram wrote the recording itself, so that it could replace it.
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "run.vtrace", "-o", "run.vtrace"),
+        ("report", "run.vtrace", "--html", "./run.vtrace"),
+        ("report", "run.vtrace", "--svg", "link.vtrace", "--force"),
+        ("report", "other.vtrace", "run.vtrace", "--json", "-o", "run.vtrace"),
+        ("report", "runs", "-o", "runs/run.vtrace"),
+        ("diff", "other.vtrace", "run.vtrace", "-o", "run.vtrace"),
+        ("diff", "other.vtrace", "run.vtrace", "--save-baseline", "run.vtrace"),
+        ("diff", "run.vtrace", "--save-baseline", "run.vtrace"),
+        ("diff", "other.vtrace", "runs", "--junit", "runs/run.vtrace"),
+        ("diff", "other.vtrace", "run.vtrace", "--html", "run.vtrace"),
+        ("diff", "base.toml", "run.vtrace", "--sarif", "base.toml"),
+        ("replay", "run.vtrace", "-o", "run.vtrace"),
+        ("tune", "run.vtrace", "--capacity", "8GiB", "-o", "run.vtrace"),
+        ("plan", "run.vtrace", "-o", "run.vtrace"),
+        ("convert", "run.vtrace", "run.vtrace"),
+    ],
+    ids=" ".join,
+)
+def test_an_input_is_never_the_output(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for path in (tmp_path / "run.vtrace", tmp_path / "other.vtrace", folder / "run.vtrace"):
+        assert vram("convert", DEMO, path).returncode == 0
+    (tmp_path / "link.vtrace").symlink_to("run.vtrace")
+    assert vram("diff", tmp_path / "run.vtrace", "--save-baseline", tmp_path / "base.toml").returncode == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = vram(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "input and output are the same file; name another output" in done.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_the_last_line_of_a_text_says_who_wrote_it(tmp_path: Path) -> None:
     report(tmp_path / "report.txt")
     text = (tmp_path / "report.txt").read_text()
