@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace vram {
 namespace {
@@ -137,7 +138,7 @@ std::string name_in_proc(int descriptor) { return fmt::format("/proc/self/fd/{}"
 // A file without a name, which the kernel removes with the process, however that ends. Not open:
 // not all filesystems have such files.
 Descriptor open_unnamed(const std::string& folder) {
-  Descriptor file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  Descriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file.is_open() && ::access(name_in_proc(file.number()).c_str(), F_OK) != 0)
     return Descriptor();
   return file;
@@ -170,15 +171,42 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, Replace replace) 
     VRAM_TRY_ASSIGN(auto file, open_in_place(target, Opening::kWaits));
     return AtomicFile(path, replace, "", std::move(file));
   }
-  std::string temporary = folder_of(target.path);  // until it is named
-  Descriptor file = open_unnamed(temporary);
-  if (!file.is_open()) {
-    temporary = target.path + ".tmp-XXXXXX";
-    file = Descriptor(::mkostemp(temporary.data(), O_CLOEXEC));
+  std::string folder = folder_of(target.path);  // until it is named
+  Descriptor unnamed = open_unnamed(folder);
+  AtomicFile file(path, replace, std::move(folder), std::move(unnamed));
+  if (file.file_.is_open())
+    set_permissions(file.file_.number(), target);
+  else
+    VRAM_TRY(file.create_named(target));
+  return file;
+}
+
+Result<> AtomicFile::create_named(const OutputTarget& target) {
+  std::string name = target.path + ".tmp-XXXXXX";
+  Descriptor named(::mkostemp(name.data(), O_CLOEXEC));
+  if (!named.is_open()) return system_failure("cannot create a temporary file next to", path_);
+  temporary_path_ = std::move(name);
+  file_ = std::move(named);
+  set_permissions(file_.number(), target);
+  return {};
+}
+
+// Some filesystems (FUSE, of networks) have files without a name, but cannot give them one.
+Result<> AtomicFile::copy_to_named(const OutputTarget& target) {
+  const Descriptor unnamed = std::move(file_);
+  VRAM_TRY(create_named(target));
+  std::vector<char> room(kBufferBytes);
+  for (off_t offset = 0;;) {
+    const ssize_t count = ::pread(unnamed.number(), room.data(), room.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_failure("cannot write", path_);
+    if (count == 0) break;
+    VRAM_TRY(write({room.data(), static_cast<size_t>(count)}));
+    offset += count;
   }
-  if (!file.is_open()) return system_failure("cannot create a temporary file next to", path);
-  set_permissions(file.number(), target);
-  return AtomicFile(path, replace, std::move(temporary), std::move(file));
+  VRAM_TRY(flush());
+  if (::fsync(file_.number()) != 0 && errno != EINVAL) return system_failure("cannot write", path_);
+  return {};
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
@@ -189,7 +217,8 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       file_(std::move(other.file_)) {}
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_path_.empty() && has_name(file_.number())) ::unlink(temporary_path_.c_str());
+  if (file_.is_open() && !temporary_path_.empty() && has_name(file_.number()))
+    ::unlink(temporary_path_.c_str());
 }
 
 Result<> AtomicFile::write(std::string_view bytes) {
@@ -221,8 +250,10 @@ Result<> AtomicFile::commit() {
     return fail(Code::kIo, "cannot replace {}: it has become a pipe or a device", path_);
   if (!has_name(file_.number())) {
     std::string name = give_name(file_.number(), temporary_path_);
-    if (name.empty()) return system_failure("cannot write", path_);
-    temporary_path_ = std::move(name);
+    if (name.empty())
+      VRAM_TRY(copy_to_named(target));
+    else
+      temporary_path_ = std::move(name);
   }
   if (::rename(temporary_path_.c_str(), target.path.c_str()) != 0)
     return system_failure("cannot replace", path_);

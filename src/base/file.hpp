@@ -187,6 +187,8 @@ class AtomicFile {
         temporary_path_(std::move(temporary_path)),
         file_(std::move(file)) {}
   [[nodiscard]] Result<> flush();
+  [[nodiscard]] Result<> create_named(const OutputTarget& target);
+  [[nodiscard]] Result<> copy_to_named(const OutputTarget& target);
   std::string path_;
   Replace replace_;
   std::string temporary_path_;  // empty: in place; of a file without a name: its folder

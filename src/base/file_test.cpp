@@ -2,6 +2,7 @@
 
 #include "base/export_marks.hpp"
 #include "base/testing/forked_copy.hpp"
+#include "base/testing/refused_links.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,6 +85,25 @@ TEST_F(FileTest, AProcessThatIsKilledLeavesNothing) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(count_files(), 0);
+}
+
+// Such as FUSE and network filesystems: they have files without a name, and cannot give them one.
+TEST_F(FileTest, AFileThatCannotBeLinkedIsCopied) {
+  const std::string text(size_t{1} << 20, 'x');
+  const pid_t child = fork();
+  if (child == 0) {
+    auto file = AtomicFile::create(path("out")).value();
+    const bool is_written = file.write(text) && refuse_links() && file.commit();
+    _exit(is_written ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(content(path("out")) == text);
+  EXPECT_EQ(count_files(), 1);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  EXPECT_EQ(static_cast<unsigned>(fs::status(path("out")).permissions()), 0666U & ~mask);
 }
 
 TEST_F(FileTest, AMovedFileIsCommittedOnce) {
