@@ -267,6 +267,24 @@ TEST(HeapProfile, ImpossibleOnesAreRefused) {
   EXPECT_THAT(refusal(ForeignForm::kHeapProfile, no_bytes), HasSubstr("a sample type in bytes"));
 }
 
+TEST(HeapProfile, DevicesAreLimited) {
+  std::string bytes = profile(1, 1);
+  protozero::pbf_writer writer(bytes);
+  writer.add_string(6, "device");
+  for (int i = 0; i < 1025; ++i) {
+    {
+      protozero::pbf_writer sample(writer, 2);
+      const std::array<int64_t, 2> values = {1, 1};
+      sample.add_packed_int64(2, values.begin(), values.end());
+      protozero::pbf_writer label(sample, 3);
+      label.add_int64(1, 6);
+      label.add_int64(2, 7 + i);
+    }
+    writer.add_string(6, fmt::format("cuda:{}", i));
+  }
+  EXPECT_THAT(refusal(ForeignForm::kHeapProfile, bytes), HasSubstr("at most 1,024 devices"));
+}
+
 TEST(HeapProfile, FieldsOfAnotherTypeAreSkipped) {
   std::string bytes = profile(1001, 4);
   protozero::pbf_writer writer(bytes);

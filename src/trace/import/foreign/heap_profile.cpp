@@ -33,6 +33,8 @@ constexpr uint64_t kMaxFrames = uint64_t{1} << 24;
 constexpr size_t kMaxMessages = size_t{1} << 22;
 constexpr size_t kMaxNumbers = size_t{1} << 25;
 constexpr uint64_t kMaxTotal = uint64_t{1} << 62;
+// Each label may name another one.
+constexpr size_t kMaxProfileDevices = 1024;
 constexpr uint64_t kFirstAddress = uint64_t{1} << 40;
 
 struct Sample {
@@ -272,6 +274,9 @@ Result<> Assembler::add(const Sample& sample) {
   VRAM_TRY_ASSIGN(block.stack, stack_of(sample, kind));
   trace_.has_stacks |= block.stack != 0;
   Device& device = devices_[where];
+  if (devices_.size() > kMaxProfileDevices)
+    return fail(Code::kTooLarge, "expected a profile of at most {} devices, found more",
+                format_count(kMaxProfileDevices));
   // The profile has the sum: blocks are of equal size, and the first also has the remainder.
   const auto each = static_cast<uint64_t>(bytes / count);
   for (int64_t i = 0; i < count; ++i) {
