@@ -33,6 +33,8 @@ struct Options {
   // While threads compete, reserved may pass what is live and lent by so much before all that is
   // lent comes back.
   uint32_t competing_permille = 250;
+  // Whether last_oom() names what holds the memory, for which each failure looks at all blocks.
+  bool finds_holders = true;
 };
 
 // Stats: what the pool counts, with PyTorch's names and meanings (torch.cuda.memory_stats), and

@@ -50,7 +50,7 @@ Allocation Pool::fail(uint64_t requested_bytes) {
           .reserved_bytes = stock_.bytes(),
           .limit_bytes = supply_.limit_bytes(),
           .backing = options_.backing,
-          .holders = blocks_.find_holders()};
+          .holders = options_.finds_holders ? blocks_.find_holders() : Holders{}};
   gpu::MemoryInfo info;
   if (device_.memory().memory_info(device_.ordinal(), &info) == Status::kOk) {
     oom_.device_free_bytes = info.free_bytes;

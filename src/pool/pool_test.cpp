@@ -86,6 +86,14 @@ TEST_F(PoolTest, AnOomSaysWhatThereWas) {
   EXPECT_EQ(pool_.stats().num_ooms, 1u);
 }
 
+TEST_F(PoolTest, AnOomNamesNoHoldersIfNobodyWantsThem) {
+  Pool pool(device_, {.handle_bytes = kSmallHandleBytes, .finds_holders = false});
+  (void)pool.allocate(40 * kMiB, 0);
+  EXPECT_EQ(pool.allocate(100 * kMiB, 0).address, 0u);
+  EXPECT_EQ(pool.last_oom().requested_bytes, 100 * kMiB);
+  EXPECT_EQ(pool.last_oom().holders[0].count, 0u);
+}
+
 TEST_F(PoolTest, TheLimitHoldsAndLeavesTheRestUsable) {
   pool_.limit(16 * kMiB);
   EXPECT_EQ(pool_.allocate(17 * kMiB, 0).address, 0u);

@@ -47,10 +47,20 @@ Result<pool::Options> parse_vram_settings(Settings settings) {
   return parse_settings<pool::Options>("vram", kVramKeys, settings, read);
 }
 
+namespace {
+
+// A program may catch the error and try again thousands of times.
+pool::Options without_holders(pool::Options options) {
+  options.finds_holders = false;
+  return options;
+}
+
+}  // namespace
+
 Vram::Vram(const pool::Options& options, const PeerContext& context)
     : program_(context.program),
       device_(context.segments.gpu(), context.lag_ns),
-      pool_(device_, options),
+      pool_(device_, without_holders(options)),
       blocks_(context.program.block_count) {
   if (context.limit_bytes) pool_.limit(*context.limit_bytes);
 }
