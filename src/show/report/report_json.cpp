@@ -125,6 +125,17 @@ Json json_oom(const explain::Oom& oom, const explain::Steps& steps, size_t top) 
           {"state", json_state(oom.state, steps, top)}};
 }
 
+// With top = 0, each of them would list all blocks of the program.
+Json json_ooms(const DeviceReport& device, size_t top) {
+  constexpr size_t kListedBetween = JsonOptions().top;
+  Json ooms = Json::array();
+  for (const explain::Oom& oom : device.ooms) {
+    const bool is_between = &oom != &device.ooms.front() && &oom != &device.ooms.back();
+    ooms.push_back(json_oom(oom, device.steps, top == 0 && is_between ? kListedBetween : top));
+  }
+  return ooms;
+}
+
 Json json_what_if(const explain::WhatIfs& what_if) {
   Json replays = Json::array();
   for (const explain::WhatIf& replay : what_if.replays) {
@@ -189,35 +200,34 @@ Json json_wastes(const DeviceReport& device) {
 
 Json json_device(const DeviceReport& device, bool has_stacks, size_t top) {
   const explain::Steps& steps = device.steps;
-  return {
-      {"device", device.ordinal},
-      {"kind", device.is_host ? "host" : "gpu"},
-      {"events", device.events},
-      {"allocations", device.allocations},
-      {"frees", device.frees},
-      {"device_allocs", device.device_allocs},
-      {"device_frees", device.device_frees},
-      {"stream_count", device.stream_count},
-      {"pool_count", device.pool_count},
-      {"begin_unix_ns", device.begin_unix_ns == 0 ? Json() : Json(device.begin_unix_ns)},
-      {"duration_ns", device.duration_ns},
-      {"confidence", json_confidence(device.verdict)},
-      {"peak", json_peak(device)},
-      {"holders", json_main_holders(device.at_peak, has_stacks, top)},
-      {"waste", json_wastes(device)},
-      {"steps", json_steps(steps)},
-      {"leak_verdict", identifier(device.leak_verdict)},
-      {"growth", json_array(device.growth, json_growth)},
-      {"rest", device.rest ? json_rest(*device.rest) : Json()},
-      {"marks", json_marks(device.marks)},
-      {"oom_count", device.oom_count},
-      {"ooms", json_array(device.ooms, [&](const auto& oom) { return json_oom(oom, steps, top); })},
-      {"what_if", device.what_if ? json_what_if(*device.what_if) : Json()},
-      {"findings", json_array(device.findings, json_finding)},
-      {"at", device.at ? json_state(*device.at, steps, top) : Json()},
-      {"at_peak", json_state(device.at_peak, steps, top)},
-      {"at_reserved_peak", json_state(device.at_reserved_peak, steps, top)},
-      {"timeline", json_array(device.timeline, json_slice)}};
+  return {{"device", device.ordinal},
+          {"kind", device.is_host ? "host" : "gpu"},
+          {"events", device.events},
+          {"allocations", device.allocations},
+          {"frees", device.frees},
+          {"device_allocs", device.device_allocs},
+          {"device_frees", device.device_frees},
+          {"stream_count", device.stream_count},
+          {"pool_count", device.pool_count},
+          {"begin_unix_ns", device.begin_unix_ns == 0 ? Json() : Json(device.begin_unix_ns)},
+          {"duration_ns", device.duration_ns},
+          {"confidence", json_confidence(device.verdict)},
+          {"peak", json_peak(device)},
+          {"holders", json_main_holders(device.at_peak, has_stacks, top)},
+          {"waste", json_wastes(device)},
+          {"steps", json_steps(steps)},
+          {"leak_verdict", identifier(device.leak_verdict)},
+          {"growth", json_array(device.growth, json_growth)},
+          {"rest", device.rest ? json_rest(*device.rest) : Json()},
+          {"marks", json_marks(device.marks)},
+          {"oom_count", device.oom_count},
+          {"ooms", json_ooms(device, top)},
+          {"what_if", device.what_if ? json_what_if(*device.what_if) : Json()},
+          {"findings", json_array(device.findings, json_finding)},
+          {"at", device.at ? json_state(*device.at, steps, top) : Json()},
+          {"at_peak", json_state(device.at_peak, steps, top)},
+          {"at_reserved_peak", json_state(device.at_reserved_peak, steps, top)},
+          {"timeline", json_array(device.timeline, json_slice)}};
 }
 
 Json json_notes(const Report& report) {

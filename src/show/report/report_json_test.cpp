@@ -121,5 +121,23 @@ TEST(ReportJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
   EXPECT_TRUE(documents.empty()) << "documented and never produced: " << documents.begin()->first;
 }
 
+// A program may fail thousands of times while it holds thousands of blocks.
+TEST(ReportJson, OnlyTheFirstAndTheLastOomListAllHolders) {
+  explain::Report report = testing::sample_report();
+  explain::Breakdown breakdown;
+  breakdown.holders.resize(200);
+  explain::Oom oom;
+  oom.state.breakdowns = {breakdown};
+  report.devices[0].ooms.assign(3, oom);
+  const auto listed = [&](size_t top) {
+    std::vector<size_t> counts;
+    for (const Json& each : Json::parse(report_json(report, {.top = top}))["ooms"])
+      counts.push_back(each["state"]["breakdowns"][0]["holders"].size());
+    return counts;
+  };
+  EXPECT_EQ(listed(0), (std::vector<size_t>{200, 50, 200}));
+  EXPECT_EQ(listed(70), (std::vector<size_t>{70, 70, 70}));
+}
+
 }  // namespace
 }  // namespace vram::show
