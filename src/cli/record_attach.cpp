@@ -51,6 +51,12 @@ attach::AttachOptions options_of(uint32_t pid, const watch::RecordOrder& order,
   return options;
 }
 
+Result<int> failed(const Error& error, Console& console) {
+  if (error.code != Code::kIo) return tl::unexpected(error);
+  console.error(error.message);
+  return kEnvironment;
+}
+
 }  // namespace
 
 Result<int> record_by_attaching(uint32_t pid, const watch::RecordOrder& order, bool python_stacks,
@@ -65,13 +71,11 @@ Result<int> record_by_attaching(uint32_t pid, const watch::RecordOrder& order, b
   attach::AttachOptions options = options_of(pid, order, output, signals);
   options.python_stacks = python_stacks;
   auto recording = attach::AttachedRecording::create(options);
-  if (!recording && recording.error().code == Code::kIo) {
-    console.error(recording.error().message);
-    return kEnvironment;
-  }
-  if (!recording) return tl::unexpected(recording.error());
+  if (!recording) return failed(recording.error(), console);
   VRAM_TRY(say(trf("attached to process {}; Ctrl-C ends the recording", pid), output, console));
-  VRAM_TRY_ASSIGN(const auto summary, (*recording)->run());
+  const auto recorded = (*recording)->run();
+  if (!recorded) return failed(recorded.error(), console);
+  const attach::AttachSummary& summary = *recorded;
   while (signals.take()) continue;  // otherwise they would end this program
   VRAM_TRY(say(summary_text(summary, output), output, console));
   if (summary.lost == 0) return 0;

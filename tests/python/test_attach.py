@@ -116,6 +116,17 @@ def test_signals_and_the_end_of_the_program_end_the_recording(program: subproces
         assert report_of(path)["devices"]
 
 
+def test_a_disk_that_takes_no_more_is_an_error_of_the_environment(
+    program: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    attached(program, tmp_path / "first.vtrace", "--seconds", "0.2")
+    command = ["prlimit", "--fsize=4096", str(BINARY), "record", "--pid", str(program.pid), "--seconds", "10"]
+    done = subprocess.run([*command, "-o", str(tmp_path / "run.vtrace")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "can't be written: File too large" in done.stderr
+    assert program.poll() is None
+
+
 def test_replaced_files_and_several_copies_are_found(library: Path, tmp_path: Path) -> None:
     """A library that was deleted since it was loaded, as by an upgrade, and a second copy of it."""
     copies = [tmp_path / name / library.name for name in ("first", "second")]
