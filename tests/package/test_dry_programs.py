@@ -144,6 +144,19 @@ def test_what_pytorch_itself_reads(tmp_path: Path) -> None:
         assert [batch.item() for (batch,) in batches] == [0, 1, 2]
 
 
+def test_batches_move_to_the_gpu_in_inference_mode(tmp_path: Path) -> None:
+    """As an evaluation loads them."""
+    model = nn.Linear(4, 3)
+    batch = torch.ones(8, 4, dtype=torch.float64)
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        model.cuda()
+        with torch.inference_mode():
+            moved = [batch.to("cuda"), batch.cuda(non_blocking=True), batch.clone().to("cuda", torch.float32)]
+            assert {each.device.type for each in (*moved, model(moved[2]))} == {"cuda"}
+            assert batch.to(torch.float32).sum() == 32
+            assert batch.to("cpu") is batch
+
+
 def test_addresses_tell_storages_apart(tmp_path: Path) -> None:
     with dry_run(path=tmp_path / "dry.vtrace"):
         x, y = torch.randn(8, 5, device="cuda"), torch.randn(8, 5, device="cuda")

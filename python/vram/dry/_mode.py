@@ -217,6 +217,8 @@ class DryMode(TorchDispatchMode):
             # This machine may have no pinned memory, and needs none. Native code writes into such a tensor, so it is real.
             return self.compute(func, args, {**kwargs, "pin_memory": False})
         if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
+            if torch.is_inference_mode_enabled() and func._schema.name == "aten::to":  # whose device may have no name
+                return self._decomposed(func, args, kwargs)
             return self._from_real(func, tensors, args, kwargs)
         if func is _ATEN._to_copy.default and self._is_own_answer(args[0], kwargs):
             return args[0]
