@@ -144,6 +144,21 @@ def test_what_pytorch_itself_reads(tmp_path: Path) -> None:
         assert [batch.item() for (batch,) in batches] == [0, 1, 2]
 
 
+class Image(torch.Tensor):
+    """As the tensors of MONAI and of torchvision's transforms: with data about them."""
+
+
+def test_tensors_of_other_classes_move_to_the_gpu(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        image = torch.ones(1 << 10).as_subclass(Image)
+        assert type(image * 2) is Image
+        moved = image.to("cuda")
+        assert (moved.device.type, moved.shape) == ("cuda", (1 << 10,))
+        assert (moved.as_subclass(Image) + 1).device.type == "cuda"
+        pair = torch.stack([image, image]).cuda()
+        assert torch.cuda.memory_allocated() == moved.nbytes + pair.nbytes == 3 << 12
+
+
 def test_batches_move_to_the_gpu_in_inference_mode(tmp_path: Path) -> None:
     """As an evaluation loads them."""
     model = nn.Linear(4, 3)

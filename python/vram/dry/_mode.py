@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from vram._texts import tr
@@ -286,6 +287,8 @@ class DryMode(TorchDispatchMode):
     # ------------------------------------------------------------------------------------------ fake tensors
 
     def fake(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if any(map(_is_of_plain_subclass, (*leaves(args), *leaves(tuple(kwargs.values()))))):
+            args, kwargs = pytree.tree_map(_as_plain, (args, kwargs))
         try:
             return func(*args, **kwargs)
         except (fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException):
@@ -505,6 +508,18 @@ def _warn_of_settings(*, is_exact: bool) -> None:
                 "algorithms; a dry run predicts the workspaces of those with TF32"
             )
         )
+
+
+def _is_of_plain_subclass(value: Any) -> bool:
+    """Whether a tensor of the CPU is of a class that adds Python code only, such as data of an image: PyTorch's fake mode refuses it."""
+    return isinstance(value, torch.Tensor) and type(value) not in (torch.Tensor, torch.nn.Parameter, FakeTensor)
+
+
+def _as_plain(value: Any) -> Any:
+    if not _is_of_plain_subclass(value):
+        return value
+    with _disable_current_modes(), torch._C.DisableTorchFunctionSubclass():
+        return value.as_subclass(torch.Tensor)
 
 
 def _refuse_sparse(func: Any, tensors: list[Any]) -> None:

@@ -115,6 +115,8 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
         "numpy": _reader_of_all(mode, "numpy"),
         "__array__": _reader_of_all(mode, "__array__"),
         "__dlpack__": _reader_of_all(mode, "__dlpack__"),
+        # A tensor of another class would not be a fake one.
+        "as_subclass": lambda tensor, _class: tensor,
     }.items():
         patches.put(FakeTensor, name, method)
     storage_address = torch.UntypedStorage.data_ptr
