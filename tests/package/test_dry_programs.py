@@ -172,6 +172,20 @@ def test_batches_move_to_the_gpu_in_inference_mode(tmp_path: Path) -> None:
             assert batch.to("cpu") is batch
 
 
+def test_settings_of_the_gpu_are_accepted(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        torch.cuda.set_sync_debug_mode("warn")
+        assert (torch.cuda.get_sync_debug_mode(), torch.cuda.get_allocator_backend()) == (0, "native")
+
+
+def test_data_parallel_on_one_gpu(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        model = nn.DataParallel(nn.Linear(4, 3)).cuda()
+        for batch in (torch.ones(8, 4), torch.ones(8, 4, device="cuda")):
+            model(batch).sum().backward()
+        assert all(each.grad is not None and each.grad.is_cuda for each in model.parameters())
+
+
 def test_addresses_tell_storages_apart(tmp_path: Path) -> None:
     with dry_run(path=tmp_path / "dry.vtrace"):
         x, y = torch.randn(8, 5, device="cuda"), torch.randn(8, 5, device="cuda")

@@ -7,6 +7,7 @@ different streams do not share memory.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import time
 from collections.abc import Iterator
@@ -257,7 +258,20 @@ def _devices(gpu: Gpu, count: int) -> dict[str, Any]:
         "utilization": lambda _device=None: 0,
         "ipc_collect": lambda: None,
         "is_current_stream_capturing": lambda: False,
+        "set_sync_debug_mode": lambda _mode: None,
+        "get_sync_debug_mode": lambda: 0,
+        "get_allocator_backend": lambda: "native",
     }
+
+
+def _scatter(tensor: Any, devices: list[int], sizes: Any, dim: int, streams: Any) -> list[Any]:
+    """Divide a tensor among GPUs, as DataParallel does, also if there is one. A build for the CPU has no such function."""
+    parts = tensor.chunk(len(devices), dim) if sizes is None else tensor.split(sizes, dim)
+    found = []
+    for part, device, stream in zip(parts, devices, streams or [None] * len(devices)):
+        with torch.cuda.stream(stream):
+            found.append(part.to(torch.device("cuda", device), non_blocking=True))
+    return found
 
 
 def _nothing(*_arguments: Any, **_named: Any) -> int:
@@ -302,6 +316,9 @@ def put_in_place(patches: Patches, gpu: Gpu, count: int, context_bytes: int, tap
         torch.cuda.nvtx, dict.fromkeys(("range_push", "range_pop", "range_start", "range_end", "mark"), _nothing)
     )
     patches.put(torch, "Generator", Generator)
+    if torch.version.cuda is None:
+        patches.put(torch._C, "_scatter", _scatter)
+        patches.put(torch.nn.parallel._functions, "_get_stream", functools.cache(Stream))
     _name_the_device(patches, everything["current_device"])
     patches.put_where_found(torch._C, {"_get_accelerator": lambda _check=None: torch.device("cuda")})
     # The device that torch.accelerator and modules for any device ask about.
@@ -313,6 +330,7 @@ def put_in_place(patches: Patches, gpu: Gpu, count: int, context_bytes: int, tap
             "current_accelerator": lambda check_available=False: torch.device("cuda"),  # noqa: ARG005
             "current_device_index": everything["current_device"],
             "set_device_index": everything["set_device"],
+            "device_index": everything["device"],
             "synchronize": lambda _device=None: None,
             "empty_cache": tape.empty_cache,
             "current_stream": everything["current_stream"],
