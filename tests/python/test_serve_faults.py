@@ -285,6 +285,19 @@ WALL = 0x40000000  # waitpid, also for threads
 PWRITE64 = {"x86_64": "18", "aarch64": "68"}
 
 
+def writer_of_history(pid: int) -> int:
+    """The thread, which names itself when it has begun."""
+    found: list[int] = []
+
+    def is_named() -> bool:
+        tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+        found[:] = [int(task.name) for task in tasks if (task / "comm").read_text() == "history\n"]
+        return len(found) == 1
+
+    wait_until(is_named)
+    return found[0]
+
+
 @pytest.mark.parametrize("call", ["pwrite64", "exit"])
 def test_it_ends_while_the_disk_of_its_history_hangs(call: str, machine: Machine, tmp_path: pathlib.Path) -> None:
     """The thread that writes is stopped in a write, as by a mount whose server is gone, or after its last: nowhere else,
@@ -294,9 +307,7 @@ def test_it_ends_while_the_disk_of_its_history_hangs(call: str, machine: Machine
     if platform.machine() not in PWRITE64:
         pytest.skip(f"the numbers of system calls are unknown on {platform.machine()}")
     with Serve(machine, tmp_path, "--history", str(tmp_path / "history.db")).with_a_look() as serve:
-        tasks = pathlib.Path(f"/proc/{serve.process.pid}/task").iterdir()
-        (writer,) = [task for task in tasks if (task / "comm").read_text() == "history\n"]
-        thread = int(writer.name)
+        thread = writer_of_history(serve.process.pid)
         if ptrace(SEIZE, thread, None, TRACE_EXIT if call == "exit" else None) != 0:
             pytest.skip(f"ptrace: {os.strerror(ctypes.get_errno())}")
         has_ended = False
@@ -310,7 +321,8 @@ def test_it_ends_while_the_disk_of_its_history_hangs(call: str, machine: Machine
             has_ended = not os.WIFSTOPPED(status)
             if has_ended or status >> 8 == signal.SIGTRAP | EVENT_EXIT << 8:
                 return True
-            if call == "pwrite64" and (writer / "syscall").read_text().split()[0] == PWRITE64[platform.machine()]:
+            syscall = pathlib.Path(f"/proc/{serve.process.pid}/task/{thread}/syscall")
+            if call == "pwrite64" and syscall.read_text().split()[0] == PWRITE64[platform.machine()]:
                 return True
             assert ptrace(SYSCALL, thread, None, None) == 0
             return False

@@ -131,7 +131,8 @@ TEST(ReportJson, OnlyTheFirstAndTheLastOomListAllHolders) {
   report.devices[0].ooms.assign(3, oom);
   const auto listed = [&](size_t top) {
     std::vector<size_t> counts;
-    for (const Json& each : Json::parse(report_json(report, {.top = top}))["ooms"])
+    const Json json = Json::parse(report_json(report, {.top = top}));
+    for (const Json& each : json["ooms"])
       counts.push_back(each["state"]["breakdowns"][0]["holders"].size());
     return counts;
   };
