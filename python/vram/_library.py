@@ -61,6 +61,13 @@ def declare(loaded: ctypes.CDLL, prototypes: dict[str, tuple[Any, list[Any]]]) -
         function.restype, function.argtypes = result, parameters
 
 
+def keeping_the_lock(loaded: ctypes.CDLL, name: str) -> Any:
+    """Return a function of a library that keeps the interpreter's lock while it runs; its types are those that it has in `loaded`."""
+    typed, function = getattr(loaded, name), getattr(ctypes.PyDLL(loaded._name, handle=loaded._handle), name)
+    function.restype, function.argtypes = typed.restype, typed.argtypes
+    return function
+
+
 def last_error() -> str:
     """Return why the last call of this thread failed, of those that report it."""
     text: bytes = library().vram_last_error()

@@ -6,12 +6,11 @@ interpreter's lock: giving it up and getting it back would cost more than they d
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from functools import cache
 from typing import Callable, NamedTuple
 
-from vram._library import library
+from vram._library import keeping_the_lock, library
 
 # The recorder does not record other kinds of devices.
 DEVICE_TYPES = frozenset({"cuda"})
@@ -30,13 +29,7 @@ class Functions(NamedTuple):
 def functions() -> Functions:
     """Raise VramError: there is no library."""
     loaded = library()
-    keeping_the_lock = ctypes.PyDLL(loaded._name, handle=loaded._handle)
-    found = []
-    for which in Functions._fields:
-        typed, function = getattr(loaded, f"vram_{which}"), getattr(keeping_the_lock, f"vram_{which}")
-        function.restype, function.argtypes = typed.restype, typed.argtypes
-        found.append(function)
-    return Functions(*found)
+    return Functions(*(keeping_the_lock(loaded, f"vram_{which}") for which in Functions._fields))
 
 
 class _Encoded(dict):  # type: ignore[type-arg]

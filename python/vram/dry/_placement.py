@@ -6,14 +6,13 @@ settings change; for the default settings they must agree with this, call by cal
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vram._library import library
+from vram._library import keeping_the_lock, library
 from vram.dry._arithmetic import round_up
 
 BLOCK_BYTES = 512  # what sizes are rounded to
@@ -66,16 +65,14 @@ class _Addresses:
     """Where the driver would place segments. Which of two equal free blocks the allocator takes depends on it."""
 
     def __init__(self) -> None:
-        found = library()
-        # Keeps the interpreter's lock: no other thread may come between the changes of an allocator's state.
-        keeping_the_lock = ctypes.PyDLL(found._name, handle=found._handle)
-        self._place, self._remove = keeping_the_lock.vram_segments_place, keeping_the_lock.vram_segments_remove
-        self._place.argtypes, self._place.restype = [ctypes.c_void_p, ctypes.c_uint64], ctypes.c_uint64
-        self._remove.argtypes, self._remove.restype = [ctypes.c_void_p, ctypes.c_uint64], None
-        self._segments = found.vram_segments_open()
+        # No other thread may come between the changes of an allocator's state.
+        self._place, self._remove = (
+            keeping_the_lock(library(), f"vram_segments_{name}") for name in ("place", "remove")
+        )
+        self._segments = library().vram_segments_open()
         if not self._segments:
             raise MemoryError
-        weakref.finalize(self, found.vram_segments_close, self._segments)
+        weakref.finalize(self, library().vram_segments_close, self._segments)
 
     def place(self, size_bytes: int) -> int:
         address = self._place(self._segments, size_bytes)

@@ -15,7 +15,7 @@ import torch
 
 from vram import _library, _marks
 from vram._error import VramError
-from vram._library import library, sized
+from vram._library import keeping_the_lock, library, sized
 from vram._prototypes import (
     EVENT_ALLOC,
     EVENT_FREE,
@@ -77,13 +77,10 @@ class Tape:
         if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
             raise VramError(tr("no dry run: {}").format(_library.last_error()))
         # Keeps the interpreter's lock: no other thread may come between the events of an operator.
-        keeping_the_lock = ctypes.PyDLL(library()._name, handle=library()._handle)
-        self._record, self._record_time = keeping_the_lock.vram_record_event, keeping_the_lock.vram_record_time
-        capture = keeping_the_lock.vram_capture_stack
-        capture.argtypes, capture.restype = [], ctypes.c_uint32
+        self._record, self._record_time, capture = (
+            keeping_the_lock(library(), f"vram_{name}") for name in ("record_event", "record_time", "capture_stack")
+        )
         self._stack: Callable[[], int] = capture if has_stacks else int
-        self._record.argtypes, self._record.restype = [ctypes.POINTER(Event)], None
-        self._record_time.argtypes, self._record_time.restype = [ctypes.c_uint64], None
         self._is_open = True
         self._began_ns = time.time_ns()
         self.state_time(0)
