@@ -21,12 +21,12 @@ import vram
 
 BENCH = Path(__file__).parents[2] / "bench/prediction"
 sys.path.append(str(BENCH))
-# Sizes that no block of the programs has: they mark the calls of operators in the recording (journal.py).
-MARKS = (499, 503, 509)
+journal, language, training = map(importlib.import_module, ("journal", "language", "training"))
+# Sizes that no block of the programs has: they mark the calls of operators in the recording.
+MARKS = (journal.START, journal.BEGIN, journal.END)
 
-Births = list[
-    tuple[int, tuple[int, ...]]
-]  # bytes of each block, and the numbers of those that died since the one before
+# Bytes of each block, and the numbers of those that died since the one before.
+Births = list[tuple[int, tuple[int, ...]]]
 
 
 def births(events: Iterable[tuple[str, int, int]]) -> Births:
@@ -63,7 +63,6 @@ def lines_of(trace: Path) -> list[str]:
 
 
 def dry_run_of(program: str, path: Path) -> vram.DryRun:
-    language, training = (importlib.import_module(name) for name in ("language", "training"))
     family, precision, batch = program.split(".")
     with vram.dry_run("H200", path=path / "dry.vtrace", torch_version="2.11.0") as run:
         step = getattr(language, family)(training.Setup(int(batch), precision, "cuda", False))
