@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ _CUDA, _META = 1, 14  # c10::DeviceType
 _TORCH = Path(torch.__file__).parent
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _MAX_FUNCTIONS = 128  # at least as many as each of the classes below has
+_guard_of_meta = ctypes.c_void_p()  # as long as the process: see put_in_place()
 
 
 def put_in_place(patches: Patches) -> None:
@@ -36,17 +38,16 @@ def put_in_place(patches: Patches) -> None:
     torch._C._ensureCUDADeviceGuardSet()
     guards = (ctypes.c_void_p * (_META + 1)).in_dll(_c10(), "_ZN3c104impl26device_guard_impl_registryE")
     if not guards[_CUDA]:
-        guards[_CUDA] = guards[_META]
-    if not lacks_gpu():
+        # An object without data, with the functions of the one of meta tensors.
+        _guard_of_meta.value = ctypes.c_void_p.from_address(guards[_META] or 0).value
+        guards[_CUDA] = ctypes.addressof(_guard_of_meta)
+    if torch.version.cuda is None:
+        _let_transforms_find_an_accelerator(patches, guards[_CUDA] or 0)
         return
     patches.put_where_found(fake_tensor, {"init_gpu_context": lambda _device: None})  # it allocates a real tensor
-    ours = library()
-    streams = {"getStream": ours.vram_torch_default_stream, "getDefaultStream": ours.vram_torch_default_stream}
-    streams["exchangeStream"] = ours.vram_torch_same_stream
-    has_context = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_byte)(lambda _hooks, _device: False)
     try:
-        guard = _Functions(guards[_CUDA] or 0, "c10/core/impl/DeviceGuardImplInterface.h", streams)
-        hooks = _Functions(_hooks(), "ATen/detail/AcceleratorHooksInterface.h", {"hasPrimaryContext": has_context})
+        guard = _guard(guards[_CUDA] or 0, _streams())
+        hooks = _hooks({"hasPrimaryContext": _no_context()})
     except (OSError, AttributeError, ValueError) as error:  # no header, no such function in a library, or in a header
         raise VramError(
             tr(
@@ -98,8 +99,64 @@ def _c10() -> ctypes.CDLL:
     return ctypes.CDLL(str(_TORCH / "lib" / "libc10.so"))
 
 
-def _hooks() -> int:
-    """Return the address of at::CUDAHooks, the functions of PyTorch's CUDA part that its other parts call."""
+def _hooks(others: Mapping[str, Any]) -> _Functions:
+    """Return other functions for at::CUDAHooks, which are those of PyTorch's CUDA part that its other parts call."""
     get = ctypes.CDLL(str(_TORCH / "lib" / "libtorch_cpu.so"))._ZN2at6detail12getCUDAHooksEv
     get.restype = ctypes.c_void_p
-    return int(get())
+    return _Functions(int(get()), "ATen/detail/AcceleratorHooksInterface.h", others)
+
+
+def _guard(address: int, others: Mapping[str, Any]) -> _Functions:
+    return _Functions(address, "c10/core/impl/DeviceGuardImplInterface.h", others)
+
+
+def _streams() -> dict[str, Any]:
+    ours = library()
+    streams = {"getStream": ours.vram_torch_default_stream, "getDefaultStream": ours.vram_torch_default_stream}
+    return {**streams, "exchangeStream": ours.vram_torch_same_stream}
+
+
+def _no_context() -> Any:
+    return ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_byte)(lambda _hooks, _device: False)
+
+
+class _Transforms(threading.local):
+    """Whether autograd's engine runs for a function transform (torch.func) on the calling thread."""
+
+    are_running = False
+
+
+_transforms = _Transforms()
+
+
+def is_transforming() -> bool:
+    """Return whether autograd's engine runs for a function transform on the calling thread."""
+    return _transforms.are_running
+
+
+def _let_transforms_find_an_accelerator(patches: Patches, guard: int) -> None:
+    """Let autograd's engine find one in torch.func, whose tensors say themselves that they are on the GPU: DryMode cannot answer for them.
+
+    In a version of PyTorch that is different, gradients in torch.func stay an error.
+    """
+    is_built = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(lambda _hooks: is_transforming())
+    nothing = ctypes.CFUNCTYPE(None)(lambda: None)
+    try:
+        hooks = _hooks({"isBuilt": is_built, "hasPrimaryContext": _no_context()})
+        streams = _guard(guard, {**_streams(), "record": nothing, "block": nothing})
+    except (OSError, AttributeError, ValueError):
+        return
+    for functions in (hooks, streams):
+        functions.replace()
+        patches.on_undo(functions.restore)
+    run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        before = _transforms.are_running
+        _transforms.are_running = torch._C._functorch.peek_interpreter_stack() is not None
+        try:
+            return run(*args, **kwargs)
+        finally:
+            _transforms.are_running = before
+
+    patches.put(torch.autograd, "_engine_run_backward", noted)

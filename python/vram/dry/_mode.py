@@ -26,7 +26,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from vram._texts import tr
-from vram.dry import _ctc, _cudnn, _known
+from vram.dry import _ctc, _cudnn, _guard, _known
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
 from vram.dry._kernels import Allocation, Call, Kernels
@@ -193,7 +193,7 @@ class DryMode(TorchDispatchMode):
         self._was_asked = False  # where a tensor is, since the operator before: autograd's engine asks before it adds, and formulas do not
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
         self._owners_of_one = (0, 0)
-        self._device_is_hidden = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
+        self._lacks_accelerator = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with self._one_at_a_time:
@@ -442,6 +442,10 @@ class DryMode(TorchDispatchMode):
             return _HIDDEN
         device: torch.device = tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
         return device
+
+    @property
+    def _device_is_hidden(self) -> bool:
+        return self._lacks_accelerator and not _guard.is_transforming()
 
     def _is_own_answer(self, tensor: Any, kwargs: Any) -> bool:
         """Whether the engine moves a gradient to where it is, because of the answer above."""
