@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
+import linecache
 import math
 import os
 import sys
@@ -27,6 +29,7 @@ _INIT = os.path.join("torch", "nn", "init.py")
 _DISTRIBUTIONS = os.path.join("torch", "distributions") + os.sep
 _LOADER = os.path.join("torch", "utils", "data") + os.sep
 _ADAFACTOR = os.path.join("torch", "optim", "_adafactor.py")
+_LBFGS = os.path.join("torch", "optim", "lbfgs.py")
 
 
 class DryRunError(VramError):
@@ -334,12 +337,33 @@ def _is_in(files: tuple[str, ...]) -> bool:
     return any(file.endswith(os.sep + name) for name in files)
 
 
+# What L-BFGS asks where "yes" needs the most memory: whether to remember a direction, to accept a step, and whether the first one is a tensor. It also
+# asks whether to stop, and how to choose a step, which has the same memory either way.
+_LBFGS_YES = ("ys > ", "if abs(gtd_new) <= ", "t = min(1.0, ")
+_LBFGS_SEARCHES = "if f_new > (f + c1 * t * gtd) or (ls_iter"
+_evaluations = itertools.count()
+
+
+def _of_lbfgs(frame: FrameType, *, is_bool: bool) -> Any:
+    """Return what L-BFGS reads: losses that fall with each evaluation, so that it does all its iterations, and answers.
+
+    Its line search looks between two steps, which holds one more gradient, as long as that leaves an evaluation for each iteration.
+    """
+    if not is_bool:
+        return -float(next(_evaluations))
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    if _LBFGS_SEARCHES in line:
+        step = frame.f_back.f_locals if frame.f_back is not None else {}
+        return bool(frame.f_locals["max_ls"] - 2 >= step.get("max_iter", 0) - step.get("n_iter", 0))
+    return any(text in line for text in _LBFGS_YES)
+
+
 def _read_by_torch(*, is_bool: bool) -> Any:
     """What PyTorch's own code reads; None: the program reads.
 
     GradScaler asks whether a gradient was infinite, which it was not, and for its scale, which has therefore not changed.
-    trunc_normal_() asks whether a number is out of range, to draw it again. Adafactor scales its updates by norms. Distributions ask
-    whether arguments are valid, and loaders draw the seeds of their workers by a generator of the program.
+    trunc_normal_() asks whether a number is out of range, to draw it again. Adafactor scales its updates by norms. L-BFGS asks whether to
+    stop (_of_lbfgs()). Distributions ask whether arguments are valid, and loaders draw the seeds of their workers by a generator of the program.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_own(frame):
@@ -351,6 +375,8 @@ def _read_by_torch(*, is_bool: bool) -> Any:
             return 0
         if frame.f_code.co_filename.endswith(_ADAFACTOR):
             return _PRETENDED
+        if frame.f_code.co_filename.endswith(_LBFGS):
+            return _of_lbfgs(frame, is_bool=is_bool)
         if frame.f_code.co_filename.endswith(_SCALER):
             return float(frame.f_locals["self"]._init_scale) if frame.f_code.co_name == "get_scale" else 0.0
         frame = frame.f_back
