@@ -227,3 +227,20 @@ def test_gradients_where_they_are_stay(tmp_path: Path) -> None:
             assert model.weight.grad is not None
             assert (model.weight.grad.shape, model.weight.grad.device.type) == ((3, 3), device)
             assert model.weight.device.type == device
+
+
+def test_profilers_profile_the_host(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Where PyTorch sees no GPU; without what its profiler writes about each operator then."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        x = torch.ones(8, device="cuda", requires_grad=True)
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], profile_memory=True) as found:
+            (x * 2).sum().backward()
+        assert any(each.key == "aten::mul" for each in found.key_averages())
+        assert "aten::mul" in found.key_averages().table(sort_by="cuda_time_total")
+        with profile(activities=[ProfilerActivity.CUDA]), torch.autograd.profiler.emit_nvtx():
+            x * 2
+        with torch.cuda.profiler.profile():
+            x * 2
+    assert "Failed to record CUDA event" not in capfd.readouterr().err

@@ -21,6 +21,7 @@ from vram.dry import (
     _files,
     _guard,
     _parameters,
+    _profiler,
     _reading,
     _tensor_types,
     _threads,
@@ -157,6 +158,7 @@ class Session:
             stack.callback(patches.undo)
             _guard.put_in_place(patches)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
+            _profiler.put_in_place(patches)
             _reading.put_in_place(patches, mode)
             _files.put_in_place(patches)
             _factories.put_in_place(patches)
