@@ -120,6 +120,21 @@ def test_what_needs_no_values(tmp_path: Path) -> None:
         assert torch.equal(torch.ones(2), torch.ones(2))
 
 
+def test_an_encoder_counts_padding(tmp_path: Path) -> None:
+    """In eval(), PyTorch leaves the padding out by a nested tensor."""
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, batch_first=True), 2).eval()
+    peaks = []
+    for lengths in ([7, 4], [7, 7]):
+        with warnings.catch_warnings(record=True) as warned, dry_run(path=tmp_path / "dry.vtrace"), torch.no_grad():
+            warnings.simplefilter("always")
+            is_padding = torch.arange(7)[None] >= torch.tensor(lengths)[:, None]
+            found = encoder.cuda()(torch.randn(2, 7, 32, device="cuda"), src_key_padding_mask=is_padding.cuda())
+            assert found.shape == (2, 7, 32)
+            peaks.append(torch.cuda.max_memory_allocated())
+        assert any("does not leave the padding" in str(each.message) for each in warned)
+    assert peaks[0] == peaks[1]
+
+
 def test_pairs_of_labels_and_predictions_are_counted(tmp_path: Path) -> None:
     """As confusion matrices do: with the number of bins."""
     with dry_run(path=tmp_path / "dry.vtrace") as run:

@@ -12,7 +12,9 @@ from typing import Any, Callable
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from vram._texts import tr
 from vram.dry import _known
+from vram.dry._lines import warn
 
 _ATEN = torch.ops.aten
 Sized = Callable[[Any, Any, Any, Any, Any], Any]
@@ -130,7 +132,18 @@ def _grouped(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return _made(mode, func, args, kwargs, a.new_empty((*groups, a.size(-2), b.size(-1))))
 
 
+def _left_aligned(_mode: Any, _values: Any, _func: Any, _args: Any, _kwargs: Any) -> bool:
+    """TransformerEncoder asks whether it can leave padding out, and computes it if the answer is no."""
+    warn(
+        tr(
+            "a dry run does not leave the padding of sequences out, as TransformerEncoder does in eval(): it counts memory for all tokens of the batch"
+        )
+    )
+    return False
+
+
 SIZED: dict[Any, Sized] = {
+    _ATEN._nested_tensor_from_mask_left_aligned.default: _left_aligned,
     _ATEN._grouped_mm.default: _grouped,
     _ATEN.mse_loss.default: _loss,
     _ATEN.smooth_l1_loss.default: _loss,
