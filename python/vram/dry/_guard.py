@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ _MAX_FUNCTIONS = 128  # at least as many as each of the classes below has
 _guard_of_meta = ctypes.c_void_p()  # as long as the process: see put_in_place()
 
 
-def put_in_place(patches: Patches) -> None:
+def put_in_place(patches: Patches, has_nested: Callable[[], bool]) -> None:
     """Let PyTorch work on fake tensors of GPUs where it sees none; where it sees one, change nothing.
 
     A build for the CPU has no guard for GPUs, and gets the one of meta tensors, which does nothing, until the process ends: tensors
@@ -42,7 +42,7 @@ def put_in_place(patches: Patches) -> None:
         _guard_of_meta.value = ctypes.c_void_p.from_address(guards[_META] or 0).value
         guards[_CUDA] = ctypes.addressof(_guard_of_meta)
     if torch.version.cuda is None:
-        _let_transforms_find_an_accelerator(patches, guards[_CUDA] or 0)
+        _let_wrappers_find_an_accelerator(patches, guards[_CUDA] or 0, has_nested)
         return
     patches.put_where_found(fake_tensor, {"init_gpu_context": lambda _device: None})  # it allocates a real tensor
     try:
@@ -120,26 +120,26 @@ def _no_context() -> Any:
     return ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_byte)(lambda _hooks, _device: False)
 
 
-class _Transforms(threading.local):
-    """Whether autograd's engine runs for a function transform (torch.func) on the calling thread."""
+class _Engine(threading.local):
+    """Autograd's engine on one thread."""
 
-    are_running = False
-
-
-_transforms = _Transforms()
+    finds_accelerator = False
 
 
-def is_transforming() -> bool:
-    """Return whether autograd's engine runs for a function transform on the calling thread."""
-    return _transforms.are_running
+_engine = _Engine()
 
 
-def _let_transforms_find_an_accelerator(patches: Patches, guard: int) -> None:
-    """Let autograd's engine find one in torch.func, whose tensors say themselves that they are on the GPU: DryMode cannot answer for them.
+def finds_accelerator() -> bool:
+    """Return whether autograd's engine, running on the calling thread, finds an accelerator in a build for the CPU."""
+    return _engine.finds_accelerator
 
-    In a version of PyTorch that is different, gradients in torch.func stay an error.
+
+def _let_wrappers_find_an_accelerator(patches: Patches, guard: int, has_nested: Callable[[], bool]) -> None:
+    """Let autograd's engine find one where tensors say themselves that they are on the GPU, because DryMode cannot answer for them.
+
+    These are the tensors of torch.func, and nested ones. In a version of PyTorch that is different, their gradients stay an error.
     """
-    is_built = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(lambda _hooks: is_transforming())
+    is_built = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(lambda _hooks: finds_accelerator())
     nothing = ctypes.CFUNCTYPE(None)(lambda: None)
     try:
         hooks = _hooks({"isBuilt": is_built, "hasPrimaryContext": _no_context()})
@@ -152,11 +152,11 @@ def _let_transforms_find_an_accelerator(patches: Patches, guard: int) -> None:
     run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 
     def noted(*args: Any, **kwargs: Any) -> Any:
-        before = _transforms.are_running
-        _transforms.are_running = torch._C._functorch.peek_interpreter_stack() is not None
+        before = _engine.finds_accelerator
+        _engine.finds_accelerator = has_nested() or torch._C._functorch.peek_interpreter_stack() is not None
         try:
             return run(*args, **kwargs)
         finally:
-            _transforms.are_running = before
+            _engine.finds_accelerator = before
 
     patches.put(torch.autograd, "_engine_run_backward", noted)

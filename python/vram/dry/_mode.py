@@ -13,6 +13,8 @@ the program makes from nothing (weights, synthetic batches) are fake, so that no
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import sys
 import threading
 from collections.abc import Hashable, Iterator
@@ -22,6 +24,8 @@ from typing import Any
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.nested._internal.nested_int import NestedIntNode
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -39,6 +43,7 @@ from vram.dry._values import DryRunError, Unknown, Values
 
 # Tensors on the CPU that are made from nothing are fake above this size.
 _MAX_REAL_BYTES = 256 << 10
+_FIRST_RAGGED = 1 << 40  # the numbers of ragged sizes of nested tensors: real ones count from 0
 _HIDDEN = torch.device("meta")  # where gradients are while autograd's engine asks; see _device_for_autograd()
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _ATEN = torch.ops.aten
@@ -94,11 +99,16 @@ class Fakes(FakeTensorMode):
 
     def __init__(self, **options: Any) -> None:
         self.here = threading.local()
+        self._ragged = itertools.count(_FIRST_RAGGED)
         super().__init__(**options)
 
     @property
     def avoid_device_init(self) -> bool:
         return True
+
+    def create_symbolic_nested_int(self, *, nt_tensor_id: int | None = None) -> Any:
+        """Return the ragged size of a nested tensor as real ones have it: PyTorch's own is for compilers."""
+        return torch.SymInt(NestedIntNode(next(self._ragged) if nt_tensor_id is None else nt_tensor_id, 1))
 
     def __deepcopy__(self, memo: Any) -> Fakes:
         return self  # a copy of a tensor belongs to the same dry run
@@ -189,6 +199,7 @@ class DryMode(TorchDispatchMode):
         self._counts = True
         self._uses_cudnn = False
         self.has_convolutions = False
+        self.has_nested = False  # there was a nested tensor
         self._was_read = False  # a value that is not known, by the operator before
         self._was_asked = False  # where a tensor is, since the operator before: autograd's engine asks before it adds, and formulas do not
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
@@ -210,7 +221,14 @@ class DryMode(TorchDispatchMode):
             not issubclass(kind, FakeTensor) and kind is not torch.Tensor and kind is not torch.nn.Parameter
             for kind in types
         ):
+            self.has_nested = self.has_nested or NestedTensor in types
             return NotImplemented  # DTensor and others: their parts come here
+        if self.has_nested and _is_composite(
+            func
+        ):  # nested tensors call them on their parts below autograd, where PyTorch decomposes them
+            parts = self._decomposed(func, args, kwargs)
+            if parts is not NotImplemented:
+                return parts
         tensors = [*leaves(args), *leaves(tuple(kwargs.values()))]
         if kwargs.get("device") == _HIDDEN and self._device_is_hidden and _is_engine(_caller()):
             kwargs = {**kwargs, "device": next((t.device for t in tensors if is_on_gpu(t)), torch.device("cuda"))}
@@ -218,7 +236,9 @@ class DryMode(TorchDispatchMode):
             # This machine may have no pinned memory, and needs none. Native code writes into such a tensor, so it is real.
             return self.compute(func, args, {**kwargs, "pin_memory": False})
         if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
-            if torch.is_inference_mode_enabled() and func._schema.name == "aten::to":  # whose device may have no name
+            if (
+                func._schema.name == "aten::to"
+            ):  # in inference mode, or of a part of a nested tensor; its device may have no name
                 return self._decomposed(func, args, kwargs)
             return self._from_real(func, tensors, args, kwargs)
         if func is _ATEN._to_copy.default and self._is_own_answer(args[0], kwargs):
@@ -445,7 +465,7 @@ class DryMode(TorchDispatchMode):
 
     @property
     def _device_is_hidden(self) -> bool:
-        return self._lacks_accelerator and not _guard.is_transforming()
+        return self._lacks_accelerator and not _guard.finds_accelerator()
 
     def _is_own_answer(self, tensor: Any, kwargs: Any) -> bool:
         """Whether the engine moves a gradient to where it is, because of the answer above."""
@@ -512,6 +532,11 @@ def _warn_of_settings(*, is_exact: bool) -> None:
                 "algorithms; a dry run predicts the workspaces of those with TF32"
             )
         )
+
+
+@functools.cache
+def _is_composite(func: Any) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
 
 
 def _is_of_plain_subclass(value: Any) -> bool:

@@ -20,6 +20,7 @@ from vram.dry import (
     _factories,
     _files,
     _guard,
+    _nested,
     _parameters,
     _profiler,
     _reading,
@@ -156,13 +157,14 @@ class Session:
             tape.outside_bytes = lambda: mode.outside_bytes
             patches = Patches()
             stack.callback(patches.undo)
-            _guard.put_in_place(patches)
+            _guard.put_in_place(patches, lambda: mode.has_nested)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
             _profiler.put_in_place(patches)
             _reading.put_in_place(patches, mode)
             _files.put_in_place(patches)
             _factories.put_in_place(patches)
             _tensor_types.put_in_place(patches)
+            _nested.put_in_place(patches, self._gpu)
             _parameters.put_in_place(patches, mode.storages)
             _cudnn.put_in_place(patches)
             _torchscript.put_in_place(patches)
