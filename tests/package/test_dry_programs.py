@@ -43,11 +43,6 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], str, Any]] = {
     "equal()": (lambda x: torch.equal(x, x + 1), "aten::equal", True),
     "allclose()": (lambda x: torch.allclose(x, x + 1), "aten::allclose", True),
     "one_hot() without classes": (lambda x: F.one_hot(x.long()), "item()", 4),
-    "a mask that reads": (lambda x: x[x > 0], "aten::nonzero", 7),
-    "a mask that changes": (lambda x: x.__setitem__(x > 0, x[x > 0] * 2), "aten::nonzero", 7),
-    "where()": (lambda x: torch.where(x > 0), "aten::nonzero", 7),
-    "masked_select()": (lambda x: x.masked_select(x > 0), "aten::masked_select", 7),
-    "unique()": (lambda x: torch.unique(x), "aten::_unique2", 7),
     "repeat_interleave()": (
         lambda x: torch.repeat_interleave(x, x[:, 0].long(), dim=0),
         "aten::repeat_interleave",

@@ -115,21 +115,67 @@ def distinct(x: Any) -> Any:
     return x.unique()
 
 
-@pytest.mark.parametrize("select", [masked, positions, selected, distinct], ids=lambda each: each.__name__)
+def changed(x: Any) -> Any:
+    x[x > 0] = x[x > 0] * 2
+    return x.flatten()
+
+
+def found_where(x: Any) -> Any:
+    return torch.where(x > 0)[1]
+
+
+@pytest.mark.filterwarnings("ignore:sizes that depend")
+@pytest.mark.parametrize("select", [masked, positions, selected, distinct, found_where], ids=lambda each: each.__name__)
 def test_a_size_that_depends_on_values(select: Callable[..., Any], tmp_path: Path) -> None:
-    x_shape = (8, 5)
     with dry(tmp_path) as run:
-        x = torch.randn(x_shape, device="cuda")
-        with pytest.raises(DryRunError) as error:
-            select(x)
-        for part in (line_of(select), "aten::", "at most 40", f"assume={{'{line_of(select)}'"):
-            assert part in str(error.value)
+        x = torch.randn(8, 5, device="cuda")
         with run.assume(12):
             assert select(x).shape[0] == 12
         with run.assume(0.25):
             assert select(x).shape[0] == 10
         with run.assume(41), pytest.raises(DryRunError, match="from 0 to 40"):
             select(x)
+        assert run.largest_sizes == {}
+        assert select(x).shape[0] == 40
+    assert run.largest_sizes == {line_of(select): 40}
+
+
+def test_sizes_that_count_as_the_largest_are_named(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=rf"sizes that depend on values .* {HERE}:\d+=40, .*program.py:9=8, .*=2, …$"), dry(tmp_path) as run:
+        assert changed(torch.randn(8, 5, device="cuda")).shape == (40,)
+        for size in range(1, 9):
+            exec(compile("\n" * size + "torch.randn(size, device='cuda').nonzero()", "program.py", "exec"))
+    assert len(run.largest_sizes) == 9
+    assert run.largest_sizes["program.py:4"] == 3
+
+
+def test_suppressed_boxes_are_at_most_all(tmp_path: Path) -> None:
+    """torchvision's operator, whose fake kernel has no size."""
+    with torch.library._scoped_library("torchvision", "FRAGMENT") as library:
+        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        torch.library.register_fake(
+            "torchvision::nms",
+            lambda boxes, _scores, _threshold: boxes.new_empty(
+                torch.library.get_ctx().new_dynamic_size(), dtype=torch.long
+            ),
+            lib=library,
+        )
+        with dry(tmp_path) as run:
+            boxes = torch.randn(30, 4, device="cuda")
+            kept = torch.ops.torchvision.nms(boxes, boxes[:, 0], 0.5)
+            assert (kept.shape, kept.dtype, kept.device.type) == ((30,), torch.int64, "cuda")
+            assert torch.cuda.memory_allocated() == 2 * 512
+    assert list(run.largest_sizes.values()) == [30]
+
+
+def test_sizes_without_a_largest_one_are_an_error(tmp_path: Path) -> None:
+    with dry(tmp_path) as run:
+        x = torch.randn(8, device="cuda").long()
+        for select in (torch.bincount, lambda x: torch.repeat_interleave(x, x)):
+            with pytest.raises(DryRunError, match=rf"{HERE}:\d+: the size of the result of aten::.* run.assume\(128\)"):
+                select(x)
+            with run.assume(12):
+                assert select(x).shape == (12,)
 
 
 @pytest.mark.parametrize("read", ["tolist", "numpy"])
@@ -187,6 +233,9 @@ def scores(x):
     return x.cpu().numpy()
 def lengths(x):
     return x.long().tolist()
+def repeated(x):
+    import torch
+    return torch.repeat_interleave(x, x.long())
 """
 
 
@@ -200,7 +249,7 @@ def _library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     del sys.modules["vram_reading_library"]
 
 
-@pytest.mark.parametrize(("name", "line"), [("positive", 3), ("is_positive", 5), ("lengths", 9)])
+@pytest.mark.parametrize(("name", "line"), [("repeated", 12), ("is_positive", 5), ("lengths", 9)])
 def test_what_a_library_reads_names_its_line_and_the_programs(
     name: str, line: int, library: Any, tmp_path: Path
 ) -> None:

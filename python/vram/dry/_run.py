@@ -81,6 +81,14 @@ class TracedRun:
         return dict(self._running().estimated_operators)
 
     @property
+    def largest_sizes(self) -> dict[str, int]:
+        """By line: the elements of results whose sizes depend on values of the GPU (nonzero(), boolean masks, unique()), and which count as the largest possible.
+
+        Another size is stated by `assume`, for the same line.
+        """
+        return dict(self._running().largest_sizes)
+
+    @property
     def relative_error(self) -> float:
         """The standard deviation of the least memory that the program is predicted to need, as a share of it."""
         session = self._running()

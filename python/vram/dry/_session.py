@@ -46,6 +46,8 @@ from vram.dry._tape import Smaller, Tape
 from vram.dry._values import Values
 from vram.watching import _memory
 
+_MAX_LINES = 8  # that a warning names
+
 
 def _settings() -> dict[str, Any]:
     """What kernels' memory depends on in addition to their arguments."""
@@ -108,6 +110,11 @@ class Session:
     @property
     def unknown_operators(self) -> dict[str, str]:
         return self._mode.unknown_operators
+
+    @property
+    def largest_sizes(self) -> dict[str, int]:
+        """By line: the size of a result that depends on values, and counts as the largest possible one."""
+        return self.values.largest_sizes
 
     @property
     def estimated_operators(self) -> dict[str, str]:
@@ -208,6 +215,17 @@ class Session:
                 ).format(names),
                 stacklevel=3,
             )
+        if self.values.largest_sizes:
+            warnings.warn(_about_sizes(self.values.largest_sizes), stacklevel=3)
+
+
+def _about_sizes(largest: Mapping[str, int]) -> str:
+    """Return which lines have results that count as large as possible, largest first."""
+    lines = sorted(largest, key=lambda line: -largest[line])
+    named = ", ".join(f"{line}={largest[line]}" for line in lines[:_MAX_LINES])
+    return tr(
+        "sizes that depend on values of the GPU count as the largest possible, so the program may need less; state others to assume: {}"
+    ).format(named if len(lines) <= _MAX_LINES else f"{named}, …")
 
 
 def _place_of(mode: DryMode) -> Callable[[Any], tuple[int, int, int] | None]:

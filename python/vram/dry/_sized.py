@@ -1,6 +1,6 @@
 """Operators whose results have other sizes than PyTorch's fake kernels say.
 
-Most depend on values: the user assumes the size, and these functions make the result. The others keep more memory than their shape needs.
+Most depend on values: the size is the largest possible one unless the user states another, and these functions make the result. The others keep more memory than their shape needs.
 """
 
 # mypy: allow-untyped-calls
@@ -30,8 +30,8 @@ def _empty(like: Any, *shape: int, dtype: Any = torch.int64) -> Any:
     return torch.empty(shape, dtype=dtype, device=like.device)
 
 
-def _size(values: Any, func: Any, args: Any, kwargs: Any, largest: int) -> int:
-    """Return the first size of a result that depends on values: as the user states, by known values, or an error."""
+def _size(values: Any, func: Any, args: Any, kwargs: Any, largest: int | None) -> int:
+    """Return the first size of a result that depends on values: as the user states, by known values, or the largest."""
     known = None if values.has_assumption else _known.computed(func, args, kwargs)
     if known is None:
         found: int = values.size(func.name(), largest)
@@ -89,7 +89,7 @@ def _bincount(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     weights = args[1] if len(args) > 1 else kwargs.get("weights")
     bins = args[2] if len(args) > 2 else kwargs.get("minlength", 0)
     if not bins or values.has_assumption or _known.computed(func, args, kwargs) is not None:
-        bins = max(bins, _size(values, func, args, kwargs, (1 << 31) - 1))
+        bins = max(bins, _size(values, func, args, kwargs, None))
     dtype = torch.int64 if weights is None else torch.float32 if weights.dtype == torch.float32 else torch.float64
     return _made(mode, func, args, kwargs, _empty(args[0], bins, dtype=dtype))
 
@@ -97,7 +97,7 @@ def _bincount(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
 def _repeat_interleave(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     size = kwargs.get("output_size")
     if size is None:
-        size = _size(values, func, args, kwargs, (1 << 31) - 1)
+        size = _size(values, func, args, kwargs, None)
     return _made(mode, func, args, kwargs, _empty(args[0], size))
 
 
@@ -157,3 +157,12 @@ SIZED: dict[Any, Sized] = {
     _ATEN.bincount.default: _bincount,
     _ATEN.repeat_interleave.Tensor: _repeat_interleave,
 }
+
+
+def _suppressed(values: Any, func: Any, args: Any) -> Any:
+    """Non-maximum suppression keeps at most all boxes."""
+    return _empty(args[0], values.size(func.name(), args[0].shape[0]))
+
+
+# The same for operators of other libraries, which have fake kernels but for the size.
+BOUNDED: dict[str, Callable[[Any, Any, Any], Any]] = {"torchvision::nms": _suppressed}

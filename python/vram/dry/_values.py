@@ -23,6 +23,7 @@ from vram._error import VramError
 from vram._texts import tr
 from vram.dry._lines import is_of_library, is_own, key_of, programs_frame, users_frame, users_frames, users_line, warn
 
+_MAX_SIZE = (1 << 31) - 1  # of a result whose size has no other limit
 _PRETENDED = 1.0  # finite and positive: checks for NaN pass, and logarithms exist
 _SCALER = os.path.join("torch", "amp", "grad_scaler.py")
 _INIT = os.path.join("torch", "nn", "init.py")
@@ -175,6 +176,7 @@ class Values:
         self._here = threading.local()
         self._has_warned = False
         self.used: set[str] = set()  # the lines whose assumption was used
+        self.largest_sizes: dict[str, int] = {}  # by line: of a result whose size depends on values, and counts as the largest possible one
 
     @contextlib.contextmanager
     def assuming(self, value: Any) -> Iterator[None]:
@@ -246,31 +248,35 @@ class Values:
             )
         return Unknown(_PRETENDED, key_of(users_frame()))
 
-    def size(self, operator: str, largest: int) -> int:
-        """Return the size of the result of an operator whose size depends on values: at most `largest`.
+    def size(self, operator: str, largest: int | None) -> int:
+        """Return the size of the result of an operator whose size depends on values: as the user states, or `largest`, which largest_sizes() then names.
 
         Raises:
-            DryRunError: It has to be assumed.
+            DryRunError: It has to be assumed, because no largest one is known.
         """
         assumption, of_callers = self._assumption(), self._of_callers()
         if assumption is None and of_callers is not None:
             value = of_callers[0]
-            assumption = (min(value, largest) if isinstance(value, int) else value,)
+            assumption = (min(value, largest) if isinstance(value, int) and largest is not None else value,)
+        if assumption is None and largest is not None:
+            line = key_of(users_frame())
+            self.largest_sizes[line] = max(largest, self.largest_sizes.get(line, 0))
+            return largest
         if assumption is None:
             raise DryRunError(
                 tr(
                     "{}: the size of the result of {} depends on values of a tensor on the GPU, which a dry "
-                    "run does not compute; it is at most {}; {}"
-                ).format(users_line(), operator, largest, _ways_out(str(max(1, largest // 2))))
+                    "run does not compute; {}"
+                ).format(users_line(), operator, _ways_out("128"))
             )
-        value = assumption[0]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value > largest:
+        value, limit = assumption[0], _MAX_SIZE if largest is None else largest
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value > limit:
             raise DryRunError(
                 tr("{}: expected a size from 0 to {} for {}, found {!r} in assume").format(
-                    users_line(), largest, operator, value
+                    users_line(), limit, operator, value
                 )
             )
-        return round(value * largest) if isinstance(value, float) else value
+        return round(value * limit) if isinstance(value, float) else value
 
     def deciding(self, operator: str) -> DryRunError:
         """Return the error of an operator whose result has a size that was read from a tensor."""
