@@ -1,5 +1,7 @@
 """Programs that read values of the GPU: what they get, and errors with the operator, the line and the ways out."""
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import importlib
@@ -72,6 +74,10 @@ def counted(loss: Any) -> Any:
     return (loss > 0).sum().item()
 
 
+def counted_and_compared(loss: Any) -> Any:
+    return (loss > 0).sum().item() > 3
+
+
 def as_index(loss: Any) -> Any:
     return int(loss.item())
 
@@ -79,7 +85,7 @@ def as_index(loss: Any) -> Any:
 @pytest.mark.filterwarnings("ignore:the program reads")
 @pytest.mark.parametrize(
     ("read", "text"),
-    [(compared, "lt()"), (as_condition, "item()"), (counted, "item()"), (as_index, "int()")],
+    [(compared, "lt()"), (as_condition, "item()"), (counted_and_compared, "gt()"), (as_index, "int()")],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_what_decides_is_an_error(read: Callable[..., Any], text: str, tmp_path: Path) -> None:
@@ -124,7 +130,7 @@ def found_where(x: Any) -> Any:
     return torch.where(x > 0)[1]
 
 
-@pytest.mark.filterwarnings("ignore:sizes that depend")
+@pytest.mark.filterwarnings("ignore:sizes and whole")
 @pytest.mark.parametrize("select", [masked, positions, selected, distinct, found_where], ids=lambda each: each.__name__)
 def test_a_size_that_depends_on_values(select: Callable[..., Any], tmp_path: Path) -> None:
     with dry(tmp_path) as run:
@@ -141,12 +147,19 @@ def test_a_size_that_depends_on_values(select: Callable[..., Any], tmp_path: Pat
 
 
 def test_sizes_that_count_as_the_largest_are_named(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=rf"sizes that depend on values .* {HERE}:\d+=40, .*program.py:9=8, .*=2, …$"), dry(tmp_path) as run:
-        assert changed(torch.randn(8, 5, device="cuda")).shape == (40,)
-        for size in range(1, 9):
-            exec(compile("\n" * size + "torch.randn(size, device='cuda').nonzero()", "program.py", "exec"))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with dry(tmp_path) as run:
+            assert changed(torch.randn(8, 5, device="cuda")).shape == (40,)
+            for size in range(1, 9):
+                program = compile("\n" * size + "torch.randn(size, device='cuda').nonzero()", "program.py", "exec")
+                exec(program)
     assert len(run.largest_sizes) == 9
     assert run.largest_sizes["program.py:4"] == 3
+    text = str(warned[-1].message)
+    assert text.startswith("sizes and whole numbers that depend on values of the GPU count as the largest possible")
+    assert f"{HERE}:{changed.__code__.co_firstlineno + 1}=40, program.py:9=8, " in text
+    assert text.endswith("=2, …")
 
 
 def test_suppressed_boxes_are_at_most_all(tmp_path: Path) -> None:
@@ -222,6 +235,71 @@ def test_a_write_into_a_tensor_on_the_cpu_is_told(tmp_path: Path) -> None:
 def test_lines_to_assume_are_checked(line: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"train\.py:42"), dry(tmp_path, assume={line: 1}):
         pass
+
+
+def test_counts_are_printed_and_are_the_largest_as_sizes(tmp_path: Path) -> None:
+    with dry(tmp_path) as run, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        correct: Any = 0
+        total = 0
+        for _ in range(2):
+            found, labels = torch.randn(8, 5, device="cuda").argmax(1), torch.randint(0, 5, (8,)).cuda()
+            correct += (found == labels).sum().item()
+            total += len(labels)
+        assert f"{100 * correct // total} {correct / total:.2f} {correct}" == "unknown unknown unknown"
+        assert run.largest_sizes == {}
+        assert torch.zeros(correct + 1, device="cuda").shape == (17,)
+        dead = torch.randn(6, 3, device="cuda").sum(1) < 0
+        assert torch.randn(9, device="cuda")[: dead.sum()].shape == (6,)
+        assert int(dead.sum()) == 6
+        twice: Any = 2 * dead.sum().item()
+        assert list(range(twice)) == list(range(12))
+    assert sorted(run.largest_sizes.values()) == [6, 6, 12, 17]
+
+
+# Choices among positions or known numbers, and the largest.
+CHOICES: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "argmax()": (lambda x: x.argmax(1)[0].item(), 4),
+    "argmax() of all": (lambda x: int(x.argmax()), 39),
+    "max()": (lambda x: x.max(0)[1].tolist()[3], 7),
+    "topk()": (lambda x: x.topk(2, dim=1).indices.cpu().numpy().max(), 4),
+    "sort()": (lambda x: x.sort(1)[1].tolist()[0][0], 4),
+    "a draw": (lambda x: torch.multinomial(x.softmax(1), 1).squeeze(1).tolist()[0], 4),
+    "an action": (lambda x: torch.distributions.Categorical(logits=x).sample().cpu().numpy()[0], 4),
+    "known numbers": (lambda x: torch.tensor([3, 9, 5]).cuda()[x[0, :2].argsort()].max().item(), 9),
+    "how many follow": (lambda x: torch.ones(int(x.argmax(1).max()) + 1).shape[0], 5),
+    "after a write": (lambda x: torch.zeros(8, dtype=torch.long).cuda().copy_(x.argmax(1)).max().item(), 4),
+    "a write into a part": (lambda x: _written(x.argmax(1)), 6),
+    "a write everywhere": (
+        lambda x: torch.arange(8, device="cuda").scatter_(0, torch.arange(8).cuda().flip(0), x.argmax(1)).max().item(),
+        4,
+    ),
+    "tokens": (lambda x: torch.cat([torch.tensor([2]).cuda(), x.argmax(1)]).tolist()[-1], 4),
+    "another": (lambda x: torch.where(x[0] > 0, x.argmax(0), 11).tolist()[0], 11),
+    "one of several": (lambda _x: torch.randperm(12, device="cuda")[:3].tolist()[0], 11),
+}
+
+
+def _written(found: Any) -> Any:
+    into = torch.full((8,), 6).cuda()
+    into[2:] = found[2:]
+    return into.max().item()
+
+
+@pytest.mark.filterwarnings("ignore:sizes and whole")
+@pytest.mark.parametrize(("read", "largest"), CHOICES.values(), ids=CHOICES)
+def test_choices_are_the_largest(read: Callable[[Any], Any], largest: int, tmp_path: Path) -> None:
+    with dry(tmp_path) as run:
+        assert read(torch.randn(8, 5, device="cuda")) == largest
+    assert len(run.largest_sizes) == 1
+
+
+def test_what_is_not_known_has_no_largest_value(tmp_path: Path) -> None:
+    with dry(tmp_path):
+        found = torch.randn(8, 5, device="cuda").argmax(1)
+        for change in (lambda x: x.copy_(torch.randn(8, device="cuda")), lambda x: x ^ 1, lambda x: x * -1):
+            with pytest.raises(DryRunError):
+                change(found.clone()).max().item()
 
 
 LIBRARY = """

@@ -23,7 +23,8 @@ from vram.dry._tensors import is_on_gpu, leaves
 from vram.dry._values import Unknown
 
 _MAX_BYTES = 1 << 20  # of a storage whose contents are kept, and computed with
-_TWIN, _UNIFORM = "_vram_twin", "_vram_uniform"  # attributes of storages: an UntypedStorage; what all elements are
+# Attributes of storages: an UntypedStorage; what all elements are; a _bounds.Largest.
+_TWIN, _UNIFORM, BOUND = "_vram_twin", "_vram_uniform", "_vram_largest"
 # Results without a value, although no argument is unknown.
 _UNSTATED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
 _FILLED: dict[str, Callable[[Any], Any]] = {
@@ -110,7 +111,7 @@ def forget(tensors: Any) -> None:
     """What these tensors contain is not known anymore."""
     for tensor in leaves(tensors):
         if isinstance(tensor, FakeTensor):
-            for name in (_TWIN, _UNIFORM):
+            for name in (_TWIN, _UNIFORM, BOUND):
                 tensor.untyped_storage().__dict__.pop(name, None)
 
 

@@ -30,7 +30,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from vram._texts import tr
-from vram.dry import _ctc, _cudnn, _guard, _known
+from vram.dry import _bounds, _ctc, _cudnn, _guard, _known
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
 from vram.dry._kernels import Allocation, Call, Kernels
@@ -249,6 +249,8 @@ class DryMode(TorchDispatchMode):
             return self.pretend(_ATEN.view.default, (self.pretend(_IN_PLACE[func], args, kwargs), args[0].shape), {})
         if func is _ATEN._local_scalar_dense.default:
             value = self.read_item(args[0], "item()")
+            if isinstance(value, Unknown) and value.largest is not None:
+                return int(value)  # PyTorch's own code uses it, such as for a size
             self._was_read = isinstance(value, Unknown)
             return value
         if func._schema.is_mutable and self._writes_to_real(func, args):
@@ -332,7 +334,7 @@ class DryMode(TorchDispatchMode):
     def pretend(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = self.fake(func, args, kwargs)
         self.account(func, args, kwargs, tuple(leaves(result)))
-        _known.follow(func, args, kwargs, result)
+        _bounds.follow(func, args, kwargs, result)
         if func is _ATEN._to_copy.default and not is_on_gpu(result):
             values = _known.computed(func, args, kwargs)
             return result if values is None else values
@@ -450,7 +452,9 @@ class DryMode(TorchDispatchMode):
         if value is not None:
             with _disable_current_modes():  # in one, a view of a real tensor is fake
                 return value.reshape(()).tolist()
-        return self.values.read(operator, tensor.is_floating_point(), tensor.dtype == torch.bool)
+        is_bool = tensor.dtype == torch.bool
+        largest = None if is_bool else _bounds.largest_of(tensor)
+        return self.values.read(operator, tensor.is_floating_point(), is_bool, largest)
 
     # ------------------------------------------------------------------------------------------ autograd's engine
 

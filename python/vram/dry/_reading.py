@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from vram._texts import tr
-from vram.dry import _known
+from vram.dry import _bounds, _known
 from vram.dry._lines import users_line, warn
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
@@ -53,10 +53,12 @@ def _reader_of_all(mode: DryMode, name: str) -> Any:
         number = (
             _number(mode, tensor, operator)
             if is_one_number
-            else mode.values.fill(operator, is_floating=tensor.is_floating_point())
+            else mode.values.fill(operator, _largest_choice(tensor), is_floating=tensor.is_floating_point())
         )
         with _disable_current_modes():
-            known = torch.zeros(tuple(tensor.shape), dtype=tensor.dtype)  # takes no memory until something is written
+            known = torch.zeros(
+                tuple(tensor.shape), dtype=tensor.dtype, device="cpu"
+            )  # takes no memory until something is written
             return known.fill_(number) if number else known
 
     def read(tensor: Any, *arguments: Any, **named: Any) -> Any:
@@ -73,6 +75,12 @@ def _reader_of_all(mode: DryMode, name: str) -> Any:
             return getattr(known, name)(*arguments, **named)
 
     return read
+
+
+def _largest_choice(tensor: Any) -> int | None:
+    """Return the largest possible value of whole numbers of which any is as good as another; None: not known, or counts."""
+    found = None if tensor.dtype == torch.bool else _bounds.largest_of(tensor)
+    return None if found is None or not found.is_choice else found.number
 
 
 def _number(mode: DryMode, tensor: Any, operator: str) -> float:

@@ -224,7 +224,7 @@ def _about_sizes(largest: Mapping[str, int]) -> str:
     lines = sorted(largest, key=lambda line: -largest[line])
     named = ", ".join(f"{line}={largest[line]}" for line in lines[:_MAX_LINES])
     return tr(
-        "sizes that depend on values of the GPU count as the largest possible, so the program may need less; state others to assume: {}"
+        "sizes and whole numbers that depend on values of the GPU count as the largest possible, so the program may need less; state others to assume: {}"
     ).format(named if len(lines) <= _MAX_LINES else f"{named}, …")
 
 

@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from vram._texts import tr
-from vram.dry import _known
+from vram.dry import _bounds, _known
 from vram.dry._lines import warn
 
 _ATEN = torch.ops.aten
@@ -22,7 +22,7 @@ Sized = Callable[[Any, Any, Any, Any, Any], Any]
 
 def _made(mode: Any, func: Any, args: Any, kwargs: Any, *outputs: Any) -> Any:
     mode.account(func, args, kwargs, outputs)
-    _known.follow(func, args, kwargs, outputs)
+    _bounds.follow(func, args, kwargs, outputs)
     return outputs[0] if len(outputs) == 1 else outputs
 
 

@@ -1,36 +1,30 @@
 """Values that a program reads from tensors of the GPU, of which a dry run has none.
 
 A floating-point number is most often read to be logged: it becomes an `Unknown`, which calculates and prints, and raises where
-the program would decide something by it. Every other value, and every size that depends on values, has to be assumed by the
-user, because the memory of the rest of the program may depend on it.
+the program would decide something by it. A size that depends on values, and a whole number, is the largest possible one, if that
+is known (_bounds.py). Every other value has to be assumed by the user, because the memory of the rest of the program may depend on it.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import itertools
-import linecache
 import math
 import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from types import FrameType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vram._error import VramError
 from vram._texts import tr
-from vram.dry._lines import is_of_library, is_own, key_of, programs_frame, users_frame, users_frames, users_line, warn
+from vram.dry._lines import is_of_library, key_of, programs_frame, users_frame, users_frames, users_line, warn
+from vram.dry._readers import ENDLESS, LIBRARIES, PRETENDED, is_in, read_by_torch
+
+if TYPE_CHECKING:
+    from vram.dry._bounds import Largest
 
 _MAX_SIZE = (1 << 31) - 1  # of a result whose size has no other limit
-_PRETENDED = 1.0  # finite and positive: checks for NaN pass, and logarithms exist
-_SCALER = os.path.join("torch", "amp", "grad_scaler.py")
-_INIT = os.path.join("torch", "nn", "init.py")
-_DISTRIBUTIONS = os.path.join("torch", "distributions") + os.sep
-_LOADER = os.path.join("torch", "utils", "data") + os.sep
-_ADAFACTOR = os.path.join("torch", "optim", "_adafactor.py")
-_LBFGS = os.path.join("torch", "optim", "lbfgs.py")
 
 
 class DryRunError(VramError):
@@ -42,18 +36,25 @@ class Unknown(float):
 
     Attributes:
         line: Where it was read, or the number that it was calculated from: "train.py:42".
+        largest: The largest that a count may be, which it is as a size; None: it is no count.
     """
 
-    __slots__ = ("line",)
+    __slots__ = ("largest", "line")
     line: str
+    largest: int | None
 
-    def __new__(cls, value: float, line: str = "") -> Unknown:
+    def __new__(cls, value: float, line: str = "", largest: int | None = None) -> Unknown:
         made = super().__new__(cls, value)
-        made.line = line
+        made.line, made.largest = line, largest
         return made
 
     def __reduce__(self) -> Any:
-        return Unknown, (float(self), self.line)
+        return Unknown, (float(self), self.line, self.largest)
+
+    def __index__(self) -> int:
+        if self.largest is None:
+            raise TypeError("'float' object cannot be interpreted as an integer")
+        return _as_largest(self.line, self.largest)
 
     def __str__(self) -> str:
         return "unknown"
@@ -126,10 +127,24 @@ def _ways_out_at(line: str, example: str) -> str:
     ).format(line, example, example, line)
 
 
+_GROWING = ("__add__", "__radd__", "__mul__", "__rmul__")  # with which the largest value follows from that of a count
+# By line: sizes, and whole numbers that the program reads, which count as the largest possible. Of the last dry run.
+_largest_at: dict[str, int] = {}
+
+
+def _as_largest(line: str, largest: int) -> int:
+    _largest_at[line] = max(largest, _largest_at.get(line, 0))
+    return largest
+
+
 def _calculating(name: str) -> Any:
     def calculate(self: Unknown, *others: Any) -> Any:
         result = getattr(float, name)(float(self), *(float(o) if isinstance(o, float) else o for o in others))
-        return Unknown(result, self.line) if isinstance(result, float) else result
+        if not isinstance(result, float):
+            return result
+        other = others[0].largest if others and isinstance(others[0], Unknown) else next(iter(others), None)
+        grows = name in _GROWING and self.largest is not None and isinstance(other, int) and other >= 0
+        return Unknown(result, self.line, getattr(self.largest, name)(other) if grows else None)
 
     return calculate
 
@@ -142,7 +157,9 @@ def _deciding(name: str) -> Any:
     def decide(self: Unknown, *others: Any) -> Any:
         if others and (others[0] is self or _is_infinite(others[0])):  # the number counts as finite
             return getattr(float, name)(float(self), float(others[0]))
-        if name not in ("__int__", "__trunc__") and _is_in(_LIBRARIES):
+        if name in ("__int__", "__trunc__") and self.largest is not None:
+            return self.__index__()
+        if name not in ("__int__", "__trunc__") and is_in(LIBRARIES):
             return True
         raise _decides(f"{name.strip('_')}()", "128" if name in ("__int__", "__trunc__") else "0.5", self.line)
 
@@ -176,7 +193,9 @@ class Values:
         self._here = threading.local()
         self._has_warned = False
         self.used: set[str] = set()  # the lines whose assumption was used
-        self.largest_sizes: dict[str, int] = {}  # by line: of a result whose size depends on values, and counts as the largest possible one
+        global _largest_at
+        self.largest_sizes: dict[str, int] = {}
+        _largest_at = self.largest_sizes
 
     @contextlib.contextmanager
     def assuming(self, value: Any) -> Iterator[None]:
@@ -213,8 +232,8 @@ class Values:
             return None
         return next(filter(None, map(self._of_line, users_frames())), None)
 
-    def read(self, operator: str, is_floating: bool, is_bool: bool = False) -> Any:
-        """Return the value of a tensor with one element.
+    def read(self, operator: str, is_floating: bool, is_bool: bool = False, largest: Largest | None = None) -> Any:
+        """Return the value of a tensor with one element: of whole numbers the largest possible one, or a count that is not known.
 
         Raises:
             DryRunError: It has to be assumed.
@@ -222,16 +241,21 @@ class Values:
         assumption = self._assumption()
         if assumption is not None:
             return assumption[0]
-        by_torch = _read_by_torch(is_bool=is_bool)
+        by_torch = read_by_torch(is_bool=is_bool)
         if by_torch is not None:
             return by_torch
-        if is_bool and _is_in(_ENDLESS):
+        if is_bool and is_in(ENDLESS):
             return False
-        if is_bool and _is_in(_LIBRARIES):
+        if is_bool and is_in(LIBRARIES):
             return True
         assumption = self._of_callers()
         if assumption is not None:
             return assumption[0]
+        if largest is not None and largest.number >= 0:
+            line = key_of(users_frame())
+            if largest.is_choice:
+                return _as_largest(line, largest.number)
+            return Unknown(PRETENDED, line, largest.number)
         if not is_floating:
             raise DryRunError(
                 tr("{}: {} reads the value of a tensor on the GPU, which a dry run does not compute; {}").format(
@@ -246,7 +270,7 @@ class Values:
                     "unknown number, which prints as 'unknown' and cannot be compared"
                 )
             )
-        return Unknown(_PRETENDED, key_of(users_frame()))
+        return Unknown(PRETENDED, key_of(users_frame()))
 
     def size(self, operator: str, largest: int | None) -> int:
         """Return the size of the result of an operator whose size depends on values: as the user states, or `largest`, which largest_sizes() then names.
@@ -259,9 +283,7 @@ class Values:
             value = of_callers[0]
             assumption = (min(value, largest) if isinstance(value, int) and largest is not None else value,)
         if assumption is None and largest is not None:
-            line = key_of(users_frame())
-            self.largest_sizes[line] = max(largest, self.largest_sizes.get(line, 0))
-            return largest
+            return _as_largest(key_of(users_frame()), largest)
         if assumption is None:
             raise DryRunError(
                 tr(
@@ -282,7 +304,7 @@ class Values:
         """Return the error of an operator whose result has a size that was read from a tensor."""
         return _decides(operator, "128")
 
-    def fill(self, operator: str, *, is_floating: bool) -> Any:
+    def fill(self, operator: str, largest: int | None, *, is_floating: bool) -> Any:
         """Return what every element of a tensor is that is read as a whole.
 
         Libraries read images, scores and metrics so, whose memory is that of any values. Integers may be sizes.
@@ -293,13 +315,15 @@ class Values:
         assumption = self._assumption() or self._of_callers()
         if assumption is not None:
             return assumption[0]
-        if _is_in(_LIBRARIES) or (is_floating and is_of_library(users_frame())):
+        if is_in(LIBRARIES) or (is_floating and is_of_library(users_frame())):
             warn(
                 tr(
                     "the program reads results from the GPU; a dry run computes none, and its metrics are those of zeros"
                 )
             )
             return 0
+        if largest is not None:
+            return _as_largest(key_of(users_frame()), largest)
         raise DryRunError(
             tr(
                 "{}: {} reads all values of a tensor on the GPU, which a dry run does not compute; compute what it "
@@ -316,74 +340,3 @@ class Values:
                 "keep their values"
             ).format(users_line(), operator)
         )
-
-
-# What is read here decides about files and the end of the training only, or is a metric of an evaluation or an action, whose memory is that of any
-# values.
-# Comparisons answer True: for a callback, the value is the best until now.
-_LIBRARIES = (
-    os.path.join("transformers", "trainer_pt_utils.py"),
-    os.path.join("stable_baselines3", "common", "on_policy_algorithm.py"),
-    os.path.join("stable_baselines3", "common", "policies.py"),
-    os.path.join("pytorch", "callbacks", "early_stopping.py"),
-    os.path.join("pytorch", "callbacks", "model_checkpoint.py"),
-    os.path.join("pytorch_lightning", "callbacks", "early_stopping.py"),
-    os.path.join("pytorch_lightning", "callbacks", "model_checkpoint.py"),
-)
-
-
-# What is read here decides whether a sequence ends, which needs the most memory if it does not.
-_ENDLESS = (os.path.join("transformers", "generation", "utils.py"),)
-
-
-def _is_in(files: tuple[str, ...]) -> bool:
-    """Whether the line that is running is one of a library that trains, whose decision does not matter; otherwise the program itself decides."""
-    frame = users_frame()
-    file = "" if frame is None else frame.f_code.co_filename
-    return any(file.endswith(os.sep + name) for name in files)
-
-
-# What L-BFGS asks where "yes" needs the most memory: whether to remember a direction, to accept a step, and whether the first one is a tensor. It also
-# asks whether to stop, and how to choose a step, which has the same memory either way.
-_LBFGS_YES = ("ys > ", "if abs(gtd_new) <= ", "t = min(1.0, ")
-_LBFGS_SEARCHES = "if f_new > (f + c1 * t * gtd) or (ls_iter"
-_evaluations = itertools.count()
-
-
-def _of_lbfgs(frame: FrameType, *, is_bool: bool) -> Any:
-    """Return what L-BFGS reads: losses that fall with each evaluation, so that it does all its iterations, and answers.
-
-    Its line search looks between two steps, which holds one more gradient, as long as that leaves an evaluation for each iteration.
-    """
-    if not is_bool:
-        return -float(next(_evaluations))
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-    if _LBFGS_SEARCHES in line:
-        step = frame.f_back.f_locals if frame.f_back is not None else {}
-        return bool(frame.f_locals["max_ls"] - 2 >= step.get("max_iter", 0) - step.get("n_iter", 0))
-    return any(text in line for text in _LBFGS_YES)
-
-
-def _read_by_torch(*, is_bool: bool) -> Any:
-    """What PyTorch's own code reads; None: the program reads.
-
-    GradScaler asks whether a gradient was infinite, which it was not, and for its scale, which has therefore not changed.
-    trunc_normal_() asks whether a number is out of range, to draw it again. Adafactor scales its updates by norms. L-BFGS asks whether to
-    stop (_of_lbfgs()). Distributions ask whether arguments are valid, and loaders draw the seeds of their workers by a generator of the program.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_own(frame):
-        if frame.f_code.co_filename.endswith(_INIT):
-            return False
-        if is_bool and _DISTRIBUTIONS in frame.f_code.co_filename:
-            return True
-        if _LOADER in frame.f_code.co_filename:
-            return 0
-        if frame.f_code.co_filename.endswith(_ADAFACTOR):
-            return _PRETENDED
-        if frame.f_code.co_filename.endswith(_LBFGS):
-            return _of_lbfgs(frame, is_bool=is_bool)
-        if frame.f_code.co_filename.endswith(_SCALER):
-            return float(frame.f_locals["self"]._init_scale) if frame.f_code.co_name == "get_scale" else 0.0
-        frame = frame.f_back
-    return None
