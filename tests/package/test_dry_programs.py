@@ -237,6 +237,28 @@ def test_ctc_loss_with_lengths_on_the_gpu(tmp_path: Path) -> None:
             loss_of_labels("cuda", labels=torch.randint(1, 64, (160,), device="cuda"))
 
 
+def test_the_loss_of_an_rnn_transducer(tmp_path: Path) -> None:
+    """torchaudio's operator, which has no fake kernel."""
+    batch, frames, tokens, classes = 3, 40, 9, 64
+    with torch.library._scoped_library("torchaudio", "FRAGMENT") as library:
+        library.define(
+            "rnnt_loss_forward(Tensor logits, Tensor targets, Tensor logit_lengths, Tensor target_lengths, "
+            "int blank, float clamp, bool fused_log_softmax) -> (Tensor, Tensor?)"
+        )
+        with dry_run(path=tmp_path / "dry.vtrace") as run:
+            logits = torch.randn(batch, frames, tokens, classes, device="cuda")
+            labels, length = torch.ones(batch, tokens - 1).int().cuda(), torch.ones(batch).int().cuda()
+            before = torch.cuda.memory_allocated()
+            costs, gradient = torch.ops.torchaudio.rnnt_loss_forward(logits, labels, length, length, 0, -1.0, True)
+            assert (costs.shape, gradient.shape) == ((batch,), logits.shape)
+            kept = torch.cuda.memory_allocated() - before
+            assert kept == 512 + gradient.nbytes
+            inside = torch.cuda.max_memory_allocated() - before - kept
+            cells = batch * frames * tokens
+            assert inside == pytest.approx(20 * cells + 8 * batch * tokens, abs=1024)
+    assert not run.unknown_operators
+
+
 @torch.jit.script
 def logarithms(x: torch.Tensor, base: int) -> torch.Tensor:
     return torch.log(x) / torch.log(torch.tensor(base / 2))

@@ -35,7 +35,7 @@ from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
 from vram.dry._kernels import Allocation, Call, Kernels
 from vram.dry._lines import users_line, warn
-from vram.dry._sized import BOUNDED, SIZED
+from vram.dry._sized import OF_LIBRARIES, SIZED
 from vram.dry._storages import Storages
 from vram.dry._tape import Tape
 from vram.dry._tensors import is_on_gpu, leaves
@@ -317,11 +317,12 @@ class DryMode(TorchDispatchMode):
             if [str(each.type) for each in func._schema.returns] == ["bool"]:  # equal(), allclose()
                 known = None if self.values.has_assumption else _known.computed(func, args, kwargs)
                 return known if known is not None else self.values.read(func.name(), is_floating=False, is_bool=True)
-            bound = BOUNDED.get(func.name())
-            if bound is None:
-                raise self.values.all(func.name()) from None
-            return bound(self.values, func, args)
+            if func.name() in OF_LIBRARIES:
+                return OF_LIBRARIES[func.name()](self.values, func, args)
+            raise self.values.all(func.name()) from None
         except (fake_tensor.UnsupportedOperatorException, NotImplementedError) as error:
+            if func.name() in OF_LIBRARIES:
+                return OF_LIBRARIES[func.name()](self.values, func, args)
             if func._schema.is_mutable and not func._schema.returns:
                 return None  # it writes into its arguments, so there is no shape to be known, as in the fused SGD
             raise DryRunError(

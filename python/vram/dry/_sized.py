@@ -164,5 +164,14 @@ def _suppressed(values: Any, func: Any, args: Any) -> Any:
     return _empty(args[0], values.size(func.name(), args[0].shape[0]))
 
 
-# The same for operators of other libraries, which have fake kernels but for the size.
-BOUNDED: dict[str, Callable[[Any, Any, Any], Any]] = {"torchvision::nms": _suppressed}
+def _transduced(_values: Any, _func: Any, args: Any) -> Any:
+    """The loss of an RNN transducer, and its gradient."""
+    logits, _targets, _logit_lengths, target_lengths = args[:4]
+    return logits.new_empty(target_lengths.shape[0]), torch.empty_like(logits)
+
+
+# The results of operators of other libraries that have no fake kernel, or one without a size.
+OF_LIBRARIES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "torchvision::nms": _suppressed,
+    "torchaudio::rnnt_loss_forward": _transduced,
+}
