@@ -19,6 +19,7 @@ from vram.dry import (
     _cudnn,
     _factories,
     _files,
+    _flex,
     _guard,
     _nested,
     _parameters,
@@ -171,6 +172,7 @@ class Session:
             _files.put_in_place(patches)
             _factories.put_in_place(patches)
             _tensor_types.put_in_place(patches)
+            _flex.put_in_place(patches)
             _nested.put_in_place(patches, self._gpu)
             _parameters.put_in_place(patches, mode.storages)
             _cudnn.put_in_place(patches)
