@@ -74,9 +74,11 @@ def test_flash_attention_divides_sequences_for_idle_processors(
 
 
 def test_distances_are_products_of_longer_rows() -> None:
-    """What a probe measured on an H200, besides the workspace of cuBLAS."""
-    x = tensor(256, 512)
-    assert sizes("aten._euclidean_dist.default", x, x, outputs=(tensor(256, 256),))[0] == 1_052_672
+    """What was recorded on an H200, besides the workspace of cuBLAS: squares, norms and ones of both, then both with them."""
+    x, y = tensor(24576, 64), tensor(1024, 64)
+    assert sizes("aten._euclidean_dist.default", x, y, outputs=(tensor(24576, 1024),))[:-1] == [
+        6291456, 98304, 98304, 262144, 4096, 4096, 6291456, 6488064, 270336,
+    ]  # fmt: skip
 
 
 def test_efficient_attention_rounds_lengths() -> None:
@@ -96,6 +98,10 @@ def test_many_indices_of_an_embedding_are_sorted() -> None:
     assert sizes(name, grad, many, 32000, -1, False, outputs=output) == [
         46016, 46016, 46016, 111103, 46016, 8, 46016, 1279, 46016, 46016, 1279, 8, 50616, 51830784,
     ]  # fmt: skip
+    # Few rows (t5): no sums of parts, and sums in float32.
+    rows, output_of_rows = tensor(16384, dtype=torch.int64), (tensor(32, 8, dtype=torch.bfloat16),)
+    found = sizes(name, tensor(16384, 8, dtype=torch.bfloat16), rows, 32, -1, False, outputs=output_of_rows)
+    assert found[-4:] == [8, 13360, 13360, 1024]
     assert sizes(name, grad, few, 32000, 0, False, outputs=output) == []
     assert sizes(name, grad, few, 32000, -1, scale_grad_by_freq=True, outputs=output)
 
@@ -165,7 +171,7 @@ def test_sums_so_far_need_a_copy_of_another_type() -> None:
             "native_layer_norm_backward.default",
             (tensor(262144, 32), tensor(262144, 32), [32], tensor(262144, 1), tensor(262144, 1), tensor(32), tensor(32), [True] * 3),
             (),
-            [2097152, 131072],
+            [1048576, 1048576, 128, 131072, 4, 128, 131072, 4],
         ),
         ("native_layer_norm.default", (tensor(249, 512).t(),), (), [509952]),
         (
@@ -174,13 +180,20 @@ def test_sums_so_far_need_a_copy_of_another_type() -> None:
             (),
             [524288],
         ),
+        ("roll.default", (tensor(16, 14, 14, 384), [-3, -3], [1, 2]), (), [4816896]),
+        ("roll.default", (tensor(16, 14, 14, 384), [3], [1]), (), []),
+        ("_log_softmax.default", (tensor(128, 128, dtype=BF16).t(), 1, False), (), [32768]),
         ("sort.default", (tensor(4096, 64),), (), [512]),
-        ("sort.default", (tensor(16, 100000),), (), [12800000, 19200000, 19612288]),
+        ("sort.default", (tensor(16, 100000),), (), [25600000, 6400000, 19513855, 287231]),
+        ("sort.default", (tensor(8, 32768, dtype=BF16),), (), [4194304, 524288, 2674175, 49663]),
+        ("sort.default", (tensor(1000000),), (), [8000000, 12200191]),
+        ("sort.default", (tensor(8192, dtype=I64),), (), [65536, 150015]),
         ("multinomial.default", (tensor(64, 1000), 4, True), (), [768000]),
         ("bernoulli.default", (tensor(4096, 4096, dtype=BF16),), (), [67108864]),
-        ("index_put.default", (tensor(1000, 64), [None, tensor(500, dtype=I64)], tensor(500, 64), True), (), [4000] * 5),
+        ("index_put.default", (tensor(1000, 64), [None, tensor(500, dtype=I64)], tensor(1000, 500), True), (), [8, 1, 8, 1, 4000, 4000, 2000000, 4000, 4000, 4000, 1]),
+        ("index_put_.default", (tensor(169, 8), [tensor(2401, dtype=I64)], tensor(8, 2401).t(), True), (), [19208, 19208, 76832, 19208, 19208, 19208, 3583]),
         ("index_put.default", (tensor(1000, 64), [tensor(500, dtype=I64)], tensor(500, 64)), (), []),
-        ("binary_cross_entropy_with_logits.default", (tensor(512, 4096), tensor(512, 4096), None, None, 1), (), [8388608, 8388608]),
+        ("binary_cross_entropy_with_logits.default", (tensor(512, 4096), tensor(512, 4096), None, None, 1), (), [8388608, 8388608, 1024, 4]),
         ("im2col.default", (tensor(8, 256, 32, 32),), (), [8388608]),
         ("abs.default", (tensor(64, 1024, dtype=torch.complex64),), (), [524288]),
     ],
@@ -188,7 +201,7 @@ def test_sums_so_far_need_a_copy_of_another_type() -> None:
 def test_operators_need_what_was_measured(
     name: str, args: tuple[Any, ...], outputs: tuple[Any, ...], expected: list[int]
 ) -> None:
-    """Single operators on an H200. Scratch of sorts is estimated: 19,801,086 there; a kernel's counters may be a few bytes more."""
+    """Single operators on an H200; a kernel's counters may be a few bytes more."""
     assert sizes(f"aten.{name}", *args, outputs=outputs) == expected
 
 

@@ -14,7 +14,8 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     recurrent_workspace(…) recurrent_gates(mode): see _recurrent.py
     transform_bytes(t, dims, result): see _transforms.py
     attention_parts_bytes(query, key, dropout, processors): see _attention.py
-    radix_sort_bytes(count, bits) unique_bytes(count) scan_bytes(count) index_bits(t, indices) index_copy_bytes(indices, i): see _sorts.py
+    radix_sort_bytes(count, bits, key_bytes) segment_sort_bytes(count, segments) unique_bytes(count) scan_bytes(count) index_bits(t, indices)
+    index_copy_bytes(indices, i) values_copy_bytes(t, indices, values, count) given(indices, i): see _sorts.py
     ceil_div(a, b) round_up(a, b) min(…) max(…)
 """
 
@@ -37,7 +38,7 @@ from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 from vram.dry._plans import Plans
 
 _FOLDER = Path(__file__).parent / "kernels"
-_FREED = ("at_once", "after_next", "before_output", "after_output", "with_context")
+_FREED = ("at_once", "after_next", "before_output", "before_last", "after_output", "with_context")
 _KEYS = {
     "ops",
     "arguments",
@@ -74,9 +75,10 @@ class Allocation:
     """An allocation that a call makes and does not return.
 
     `before_output` is the number of results that exist before it; None: all of them. `freed` is "at_once" (before anything else is
-    allocated), "after_next" (as soon as the next one is there that is none of these, and freed itself if that is at once), "before_output" (before the next
-    result), "after_output" (before the call ends) or "with_context": allocated by the first call for each device, stream and purpose, and kept until the process ends. `needed_bytes` are the smaller sizes that the call requests in turn if it cannot have more, down to the
-    least with which it runs; None: it runs with nothing less.
+    allocated), "after_next" (as soon as the next one is there that is none of these, and freed itself if that is at once), "before_output" (before
+    the next result), "before_last" (before the last result), "after_output" (before the call ends) or "with_context": allocated by the first call for
+    each device, stream and purpose, and kept until the process ends. `needed_bytes` are the smaller sizes that the call requests in turn if it
+    cannot have more, down to the least with which it runs; None: it runs with nothing less.
     """
 
     size_bytes: int
@@ -192,10 +194,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "attention_parts_bytes": _attention.parts_bytes,
     "recurrent_gates": _recurrent.GATES.__getitem__,
     "radix_sort_bytes": _sorts.radix_sort_bytes,
+    "segment_sort_bytes": _sorts.segment_sort_bytes,
     "scan_bytes": _sorts.scan_bytes,
     "unique_bytes": _sorts.unique_bytes,
     "index_bits": _sorts.index_bits,
     "index_copy_bytes": _sorts.index_copy_bytes,
+    "values_copy_bytes": _sorts.values_copy_bytes,
+    "given": _sorts.given,
     "ceil_div": ceil_div,
     "round_up": round_up,
     "min": min,

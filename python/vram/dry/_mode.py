@@ -59,6 +59,14 @@ _BIRTHS = {
 }
 # How many of their first results are on the GPU: seed and offset are not, outside of CUDA graphs.
 _ON_GPU = {_ATEN._scaled_dot_product_efficient_attention.default: 2}
+# The first result is contiguous, which fake ones with strides are not.
+_CONTIGUOUS = {
+    _ATEN.native_layer_norm_backward.default,
+    _ATEN.native_group_norm_backward.default,
+    _ATEN.mse_loss_backward.default,
+    _ATEN.smooth_l1_loss_backward.default,
+    _ATEN.huber_loss_backward.default,
+}
 # Operators that are other ones on a GPU where PyTorch's C++ code calls them; see _is_in_place().
 _IN_PLACE = {
     _ATEN.add.Tensor: _ATEN.add_.Tensor,
@@ -127,9 +135,13 @@ class _Inside:
         self._mode, self._device, self._call = mode, device, call
         self._wanted = list(wanted)
         self._held: list[tuple[int, int]] = []  # address and size, until the call ends
+        self._until_last: list[tuple[int, int]] = []  # the same, until the last result
 
-    def allocate_before(self, number: int) -> None:
+    def allocate_before(self, number: int, *, is_last: bool) -> None:
         """Allocate what comes before the result of this number."""
+        if is_last:
+            self._free(self._until_last)
+            self._until_last.clear()
         now = [each for each in self._wanted if each.before_output == number]
         if now:
             self._wanted = [each for each in self._wanted if each.before_output != number]
@@ -150,18 +162,25 @@ class _Inside:
             if each.freed == "at_once":
                 self._free([block])
             elif each.freed != "with_context":
-                (short if each.freed == "before_output" else self._held).append(block)
+                {"before_output": short, "before_last": self._until_last}.get(each.freed, self._held).append(block)
             self._free(passing)
             passing.clear()
         self._free(short)
 
     def free(self) -> None:
-        self._free(self._held)
+        self._free([*self._until_last, *self._held])
 
     def _free(self, held: list[tuple[int, int]]) -> None:
         for address, size_bytes in held:
             if size_bytes:
                 self._mode.tape.free(self._device, address, size_bytes, self._call.stream)
+
+
+def _first_contiguous(result: Any) -> Any:
+    if isinstance(result, tuple):
+        return (_first_contiguous(result[0]), *result[1:])
+    is_strided = isinstance(result, torch.Tensor) and is_on_gpu(result) and not result.is_contiguous()
+    return torch.empty_like(result, memory_format=torch.contiguous_format) if is_strided else result
 
 
 def _signature(call: Call) -> tuple[Hashable, ...]:
@@ -334,6 +353,8 @@ class DryMode(TorchDispatchMode):
 
     def pretend(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = self.fake(func, args, kwargs)
+        if func in _CONTIGUOUS:
+            result = _first_contiguous(result)
         self.account(func, args, kwargs, tuple(leaves(result)))
         _bounds.follow(func, args, kwargs, result)
         if func is _ATEN._to_copy.default and not is_on_gpu(result):
@@ -388,7 +409,7 @@ class DryMode(TorchDispatchMode):
         order = _BIRTHS.get(func, ())
         try:
             for number, tensor in enumerate([on_gpu[i] for i in order] if len(order) == len(on_gpu) else on_gpu):
-                inside.allocate_before(number)
+                inside.allocate_before(number, is_last=number == len(on_gpu) - 1)
                 storage = tensor.untyped_storage()
                 if self.storages.knows(storage):
                     self.storages.update(storage)

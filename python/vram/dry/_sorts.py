@@ -6,21 +6,36 @@ import math
 from typing import Any
 
 from vram.dry._arithmetic import ceil_div, round_up
+from vram.dry._convolutions import is_contiguous
 
-# CUB's onesweep radix sort of pairs of 64 bits (its DispatchRadixSort): 8 bits in a pass, each with 256 counts of 8 bytes, and
-# for each tile 256 counts of 4 bytes that later tiles look back at. Its allocations are multiples of 256 bytes (its AliasTemporaries). The
-# pairs of a tile are those of an H200: sorts of seven kinds in its recordings, of 4,096 to 2,400,000 pairs, led to them, and an eighth agrees.
-_TILE, _PASS_BITS, _PASS_BYTES, _TILE_BYTES, _ALIGNMENT = 4608, 8, 2048, 1024, 256
+# CUB's onesweep radix sort of pairs with values of 64 bits (its DispatchRadixSort): 8 bits in a pass, each with 256 counts of 8 bytes, and
+# for each tile 256 counts of 4 bytes that later tiles look back at. Its allocations are multiples of 256 bytes (its AliasTemporaries). The pairs
+# of a tile, by the bytes of a key, are those of an H200. With keys of 8 bytes, sorts of seven kinds in its recordings, of 4,096 to 2,400,000 pairs,
+# led to them, and an eighth agrees; with keys of 4 and of 2 bytes, and with the numbers of segments, two or three each of 262,144 to 1,600,000 pairs.
+_TILES = {8: 4608, 4: 5376, 2: 5632, 1: 5632}
+_SEGMENT_TILE = 5760
+_PASS_BITS, _PASS_BYTES, _TILE_BYTES, _ALIGNMENT = 8, 2048, 1024, 256
 # A scan keeps a state of 16 bytes for each tile, and for 32 more (its ScanTileState). Recordings agree with these tiles.
 _STATE_BYTES, _PADDED_TILES = 16, 32
 _UNIQUE_TILE, _SCAN_TILE = 4608, 896
 
 
-def radix_sort_bytes(count: int, bits: int) -> int:
-    """Return the scratch of cub::DeviceRadixSort::SortPairs for pairs of 64 bits, of which so many bits of the keys are sorted."""
-    buffers = 2 * round_up(8 * count, _ALIGNMENT)
-    counts = _PASS_BYTES * ceil_div(bits, _PASS_BITS) + _TILE_BYTES * ceil_div(count, _TILE)
-    return buffers + counts + 2 * _ALIGNMENT - 1
+def radix_sort_bytes(count: int, bits: int, key_bytes: int = 8) -> int:
+    """Return the scratch of cub::DeviceRadixSort::SortPairs for keys of so many bytes, of which so many bits are sorted, and values of 8 bytes.
+
+    A single pass needs no second buffers.
+    """
+    buffers = round_up(key_bytes * count, _ALIGNMENT) + round_up(8 * count, _ALIGNMENT) if bits > _PASS_BITS else 0
+    return buffers + _counts_bytes(count, bits, _TILES[key_bytes])
+
+
+def segment_sort_bytes(count: int, segments: int) -> int:
+    """Return the scratch of the sort that puts pairs back into their segments: PyTorch sorts less than 128 so, which is one pass."""
+    return _counts_bytes(count, max(1, (segments - 1).bit_length()), _SEGMENT_TILE)
+
+
+def _counts_bytes(count: int, bits: int, tile: int) -> int:
+    return _PASS_BYTES * ceil_div(bits, _PASS_BITS) + _TILE_BYTES * ceil_div(count, tile) + 2 * _ALIGNMENT - 1
 
 
 def unique_bytes(count: int) -> int:
@@ -41,6 +56,25 @@ def index_bits(tensor: Any, indices: Any) -> int:
     """Return with how many bits the rows of a tensor are numbered that the indices (one for each dimension, or None) select."""
     rows = math.prod(int(size) for size, index in zip(tensor.shape, indices) if index is not None)
     return max(1, (rows - 1).bit_length())
+
+
+def given(indices: Any, number: int) -> Any:
+    """Return the index of this number among those that are no None; None: there are fewer."""
+    found = [index for index in indices if index is not None]
+    return found[number] if number < len(found) else None
+
+
+def values_copy_bytes(tensor: Any, indices: Any, values: Any, chosen: int) -> int:
+    """Return the bytes of a contiguous copy of what index_put() adds at so many places; 0: it is stored as the kernel wants it.
+
+    It is not if the values have to be expanded, or if a dimension before the indexed ones has no index.
+    """
+    indexed = [index is not None for index in indices] + [False] * (len(tensor.shape) - len(indices))
+    count = chosen * math.prod(int(size) for size, is_indexed in zip(tensor.shape, indexed) if not is_indexed)
+    leads = all(indexed[: sum(indexed)])
+    if leads and is_contiguous(values) and math.prod(int(size) for size in values.shape) == count:
+        return 0
+    return count * int(values.dtype.itemsize)
 
 
 def index_copy_bytes(indices: Any, number: int) -> int:
