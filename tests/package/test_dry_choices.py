@@ -60,7 +60,9 @@ ATTENTION: list[Any] = [
     ("A100 80GB", "2.11.0", {"dtype": torch.float32}, "efficient"),
     ("A100 80GB", "2.11.0", {"mask": True}, "efficient"),
     ("H200", "2.11.0", {"mask": True}, "cudnn"),
-    ("H200", "2.11.0", {"width": 256}, "flash"),
+    ("H200", "2.11.0", {"width": 256, "mask": True}, "cudnn"),  # recorded: gemma
+    ("H200", "2.11.0", {"width": 256}, "cudnn"),
+    ("A100 80GB", "2.11.0", {"width": 256}, "flash"),
     ("H200", "2.11.0", {"width": 320}, "efficient"),
     ("H200", "2.11.0", {"dtype": torch.float64}, "math"),
     ("T4", "2.11.0", {"dtype": torch.float16}, "efficient"),
@@ -92,6 +94,32 @@ def test_a_mask_whose_columns_are_apart_is_added_in_place(dtype: Any, tmp_path: 
         assert (calls["_safe_softmax"], calls["add_.Tensor"], calls["add.Tensor"]) == (1, 1, 0)
         torch.ones(2, device="cuda") + 1
         assert calls["add.Tensor"] == 1, "the sums of the program itself are new tensors"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda x: functional.layer_norm(x, x.shape[-1:]).permute(0, 2, 1),
+        lambda x: functional.group_norm(x, 2).permute(0, 2, 1),
+        lambda x: functional.mse_loss(x.permute(0, 2, 1), torch.zeros(2, 8, 4, device=x.device), reduction="none"),
+        lambda x: functional.smooth_l1_loss(x.permute(0, 2, 1), torch.zeros(2, 8, 4, device=x.device), reduction="none"),
+    ],
+)
+def test_gradients_have_the_strides_of_the_gpu_kernels(loss: Any, tmp_path: Path) -> None:
+    """What follows, such as a product, would copy a gradient that is not contiguous. The CPU's kernels make the same strides."""
+
+    def strides(device: str) -> tuple[int, ...]:
+        x = torch.ones(2, 4, 8, device=device)
+        x.requires_grad_()
+        y = loss(x * 1)
+        found = []
+        x.register_hook(lambda gradient: found.append(gradient.stride()))
+        (y * torch.ones(2, 8, 4, device=device)).sum().backward()
+        return tuple(found)
+
+    with dry(tmp_path):
+        predicted = strides("cuda")
+    assert predicted == strides("cpu")
 
 
 def test_adafactor_steps_without_assumptions(tmp_path: Path) -> None:

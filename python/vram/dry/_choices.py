@@ -146,11 +146,12 @@ class Attention:
         )
 
     def _cudnn_can(self, q: Any, k: Any, v: Any, mask: Any, dropout: float, gqa: bool) -> bool:
+        widest = 256 if self._gpu.capability == (9, 0) else 128
         return (
             self._gpu.capability[0] >= 8
             and q.dtype in _HALF
             and self._is_dense(q, k, v, gqa)
-            and all(t.size(-1) <= 128 and t.size(-1) % 8 == 0 for t in (q, v))
+            and all(t.size(-1) <= widest and t.size(-1) % 8 == 0 for t in (q, v))
             and k.size(2) != 1
             and not (dropout and q.size(2) == 1)
             and (self._version < _CUDNN_SIXTEENTHS_SINCE or dropout * 16 == math.floor(dropout * 16))
