@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 import vram
 from vram._error import VramError
@@ -200,8 +201,14 @@ def test_transformers_skips_masks_as_in_a_real_run(tmp_path: Path, monkeypatch: 
     """A real run finds no packed sequences in ordinary positions; the library assumes packing where tensors are fake."""
     masks: Any = ModuleType("transformers.masking_utils")
 
-    def find_packed_sequence_indices(position_ids: torch.Tensor) -> torch.Tensor:
-        return (position_ids.diff(dim=-1, prepend=position_ids[:, :1] - 1) != 1).cumsum(-1)
+    def find_packed_sequence_indices(position_ids: torch.Tensor) -> torch.Tensor | None:
+        found = (position_ids.diff(dim=-1, prepend=position_ids[:, :1] - 1) != 1).cumsum(-1)
+        is_one = not masks.is_tracing(found) and (found[:, -1] == 0).all()
+        seen.append(is_one)
+        return None if is_one else found
+
+    seen: list[Any] = []
+    is_tracing = masks.is_tracing = lambda tensor: isinstance(tensor, FakeTensor)
 
     original = masks.find_packed_sequence_indices = find_packed_sequence_indices
     monkeypatch.setitem(sys.modules, masks.__name__, masks)
@@ -213,8 +220,10 @@ def test_transformers_skips_masks_as_in_a_real_run(tmp_path: Path, monkeypatch: 
     with dry_run(path=tmp_path / "dry.vtrace"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert Model()(torch.arange(8, device="cuda")[None]) is None
+        assert isinstance(seen.pop(), FakeTensor), "read while what it was computed from is alive, as in a real run"
+        assert masks.is_tracing(torch.ones(1, device="cuda")), "elsewhere the library decides as before"
         assert Model()(torch.tensor([[0, 1, 0, 1]])).tolist() == [[0, 0, 1, 1]]
-    assert masks.find_packed_sequence_indices is original
+    assert (masks.find_packed_sequence_indices, masks.is_tracing) == (original, is_tracing)
 
 
 def test_gradients_where_they_are_stay(tmp_path: Path) -> None:

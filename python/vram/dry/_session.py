@@ -178,7 +178,7 @@ class Session:
             _cudnn.put_in_place(patches)
             _torchscript.put_in_place(patches)
             _workers.put_in_place(patches, mode.fakes)
-            stack.callback(_transformers.put_in_place(patches))
+            stack.callback(_transformers.put_in_place(patches, mode.values))
             _threads.put_in_place(patches, mode)
             patches.put(_memory, "pretended", _place_of(mode))
             _like_plain_tensors(patches)

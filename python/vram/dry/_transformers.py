@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,13 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from vram.dry._patches import Patches
+from vram.dry._values import Values
 
 _MASKS = "transformers.masking_utils"
-_FIND = "find_packed_sequence_indices"
+_FIND, _IS_TRACING = "find_packed_sequence_indices", "is_tracing"
 
 
-def put_in_place(patches: Patches) -> Callable[[], None]:
+def put_in_place(patches: Patches, values: Values) -> Callable[[], None]:
     """Let attention masks be skipped where a batch without padding and packing needs none. Returns what ends it.
 
     Each sequence counts as one: whether several are packed into it depends on position numbers, whose values a dry run does not have. The
@@ -27,14 +29,22 @@ def put_in_place(patches: Patches) -> Callable[[], None]:
         original = getattr(masks, _FIND, None)
         if original is None or original.__module__ == __name__:
             return
+        is_tracing = getattr(masks, _IS_TRACING, None)
+        here = threading.local()
 
         def unpacked(position_ids: Any) -> Any:
-            found = original(position_ids)
-            if found is None or not isinstance(position_ids, FakeTensor):
-                return found
-            torch.all(found[:, -1] == 0)  # a real run reads this
+            if not isinstance(position_ids, FakeTensor):
+                return original(position_ids)
+            here.is_finding = True
+            try:
+                with values.assuming(True):  # it reads whether all positions are those of the first sequence
+                    original(position_ids)
+            finally:
+                here.is_finding = False
             return None
 
         patches.put(masks, _FIND, unpacked)
+        if is_tracing is not None:
+            patches.put(masks, _IS_TRACING, lambda tensor=None: not getattr(here, "is_finding", False) and is_tracing(tensor))
 
     return torch.nn.modules.module.register_module_forward_pre_hook(look).remove
