@@ -7,6 +7,7 @@ The programs use operators whose kernels allocate the same on the CPU and on a G
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,14 @@ def cross_entropy(device: str) -> Any:
     return table, head
 
 
+def copied(device: str) -> Any:
+    """A parameter is copied by Parameter's own method, which makes nothing besides."""
+    model = nn.Sequential(nn.Linear(40, 80), nn.Linear(80, 40)).to(device)
+    return model, copy.deepcopy(model)
+
+
 PROGRAMS = [
+    copied,
     residual,
     shared_weight,
     mlp_with_sgd,

@@ -67,6 +67,17 @@ def put_in_place(patches: Patches, storages: Storages) -> None:
         storages.update(storage)
         return result
 
+    deep_copied = torch.Tensor.__deepcopy__
+
+    def copied(tensor: Any, memo: dict[int, Any]) -> Any:
+        # A fake parameter is an instance of FakeTensor, so it would be copied as a tensor that is no parameter.
+        if not (isinstance(tensor, FakeTensor) and isinstance(tensor, torch.nn.Parameter)) or id(tensor) in memo:
+            return deep_copied(tensor, memo)
+        made = tensor.data.clone(memory_format=torch.preserve_format)
+        memo[id(tensor)] = torch.nn.Parameter(made, tensor.requires_grad)
+        return memo[id(tensor)]
+
+    patches.put(torch.Tensor, "__deepcopy__", copied)
     patches.put(torch.utils, "swap_tensors", _swap)
     patches.put(torch.nn.Module, "_apply", move)
     patches.put(torch.Tensor, "data", property(data.__get__, set_data))
