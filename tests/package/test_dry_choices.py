@@ -130,6 +130,22 @@ def test_adafactor_steps_without_assumptions(tmp_path: Path) -> None:
     assert run.steps == 1
 
 
+@pytest.mark.parametrize(("options", "products"), [({}, 0), ({"pos_weight": (8,)}, 1)])
+def test_the_gradient_of_a_binary_cross_entropy_is_one_tensor(
+    options: dict[str, Any], products: int, tmp_path: Path, calls: Calls
+) -> None:
+    with dry(tmp_path):
+        x = torch.empty(16, 8, device="cuda", requires_grad=True)
+        given = {name: torch.ones(shape, device="cuda") for name, shape in options.items()}
+        loss = functional.binary_cross_entropy_with_logits(x, torch.ones(16, 8, device="cuda"), **given)
+        calls.clear()
+        loss.backward()
+        assert (calls["sub.Tensor"], calls["mul.Tensor"]) == (0, products)
+        assert calls["sub_.Tensor"] > 0 < calls["mul_.Tensor"]
+        (torch.ones(4, device="cuda") - 1) * torch.ones(4, device="cuda")
+        assert (calls["sub.Tensor"], calls["mul.Tensor"]) == (1, products + 1), "the program's own are new tensors"
+
+
 def test_biases_and_gradients_are_added_in_place(tmp_path: Path, calls: Calls) -> None:
     """As on a GPU, where PyTorch's C++ code finds plain tensors."""
     with dry(tmp_path):

@@ -173,12 +173,15 @@ def test_sums_so_far_need_a_copy_of_another_type() -> None:
             (),
             [1048576, 1048576, 128, 131072, 4, 128, 131072, 4],
         ),
+        ("mm.default", (tensor(1, 1).expand(160, 1), tensor(1, 512)), (), [640, 33554432]),
+        ("mm.default", (tensor(160, 1).t(), tensor(160, 512)), (), [33554432]),
+        ("bmm.default", (torch.empty_strided((24, 1, 1), (65537,) * 3, device="meta"), tensor(24, 1, 128)), (), [96, 33554432]),
         ("native_layer_norm.default", (tensor(249, 512).t(),), (), [509952]),
         (
             "native_batch_norm.default",
             (tensor(48, 28, 28, 256, dtype=BF16).permute(0, 3, 1, 2), None, None, None, None, True),
             (),
-            [524288],
+            [524288, 32],
         ),
         ("roll.default", (tensor(16, 14, 14, 384), [-3, -3], [1, 2]), (), [4816896]),
         ("roll.default", (tensor(16, 14, 14, 384), [3], [1]), (), []),
@@ -336,3 +339,30 @@ def test_operators_of_the_rules_exist() -> None:
         names = [argument.name for argument in found._schema.arguments]
         for rule in kernels().rules[name]:
             assert len(rule.arguments) <= len(names), f"{rule.purpose} names more arguments than {name} has: {names}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "forward", "backward"),
+    [
+        ((96, 64, 112, 112), torch.float32, 9710132, 6423588),
+        ((96, 64, 112, 112), torch.float16, 3885008, 6423588),
+        ((32, 128, 28, 28), torch.float32, 405624, 269352),
+        ((32, 512, 7, 7), torch.float16, 42384, 70720),
+        ((4, 1024, 7, 7), torch.float32, 34160, 25696),
+        # Of a network that did not lead to the rule (shufflenet), forward only: channels that are no multiples of 64.
+        ((160, 24, 112, 112), torch.float32, 16182836, None),
+        ((160, 116, 28, 28), torch.float32, 2023800, None),
+    ],
+)
+def test_cudnn_normalizes_images_whose_channels_are_last_with_a_workspace(
+    shape: tuple[int, ...], dtype: torch.dtype, forward: int, backward: int | None
+) -> None:
+    x = tensor(*shape, dtype=dtype).to(memory_format=torch.channels_last)
+    assert sizes("aten.cudnn_batch_norm.default", x, None, None, None, None, True) == [forward]
+    assert backward in (None, *sizes("aten.cudnn_batch_norm_backward.default", x, x, None))
+
+
+def test_partial_statistics_depend_on_the_launch() -> None:
+    """As recorded (shufflenet, bf16): 24 channels are not 32 wide."""
+    x = tensor(48, 24, 28, 28, dtype=BF16).to(memory_format=torch.channels_last)
+    assert sizes("aten.native_batch_norm.default", x, None, None, None, None, True) == [28416, 4 * 2]

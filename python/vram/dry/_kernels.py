@@ -16,6 +16,8 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     attention_parts_bytes(query, key, dropout, processors): see _attention.py
     radix_sort_bytes(count, bits, key_bytes) segment_sort_bytes(count, segments) unique_bytes(count) scan_bytes(count) index_bits(t, indices)
     index_copy_bytes(indices, i) values_copy_bytes(t, indices, values, count) given(indices, i): see _sorts.py
+    statistics_parts(t) statistics_counters(t) cudnn_norm_forward(t) cudnn_norm_backward(t): see _normalizations.py
+    product_copy_bytes(t): 0 if cuBLAS can read the matrices as they are stored
     ceil_div(a, b) round_up(a, b) min(…) max(…)
 """
 
@@ -32,7 +34,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from vram.dry import _attention, _convolutions, _recurrent, _reductions, _sorts, _transforms
+from vram.dry import _attention, _convolutions, _normalizations, _recurrent, _reductions, _sorts, _transforms
 from vram.dry._arithmetic import ceil_div, round_up
 from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 from vram.dry._plans import Plans
@@ -152,6 +154,24 @@ def _sequence_copy_bytes(tensor: Any) -> int:
     return _copy_bytes(_swapped(tensor, 1, 2))
 
 
+def _product_copy_bytes(tensor: Any) -> int:
+    """Bytes of the contiguous copy of matrices of which neither rows nor columns are stored without gaps, such as an expanded number's."""
+    rows, columns = (int(length) for length in tensor.shape[-2:])
+    down, right = (int(stride) for stride in tensor.stride()[-2:])
+    is_read = (down == 1 and right >= max(1, rows)) or (right == 1 and down >= max(1, columns))
+    return 0 if is_read or (len(tensor.shape) == 2 and is_dense(tensor)) else _copy_bytes(tensor)
+
+
+def is_dense(tensor: Any) -> bool:
+    """Whether the elements lie next to each other, without overlap."""
+    expected = 1
+    for stride, length in sorted((int(stride), int(length)) for stride, length in zip(tensor.stride(), tensor.shape) if length != 1):
+        if stride != expected:
+            return False
+        expected *= length
+    return True
+
+
 def _steps_copy_bytes(tensor: Any, batch_first: bool) -> int:
     """Bytes of a copy whose first dimension is the time; 0 if the tensor is stored so."""
     return _copy_bytes(_swapped(tensor, 0, 1) if batch_first and len(tensor.shape) == 3 else tensor)
@@ -201,6 +221,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "index_copy_bytes": _sorts.index_copy_bytes,
     "values_copy_bytes": _sorts.values_copy_bytes,
     "given": _sorts.given,
+    "statistics_parts": _normalizations.parts,
+    "statistics_counters": _normalizations.counters_bytes,
+    "cudnn_norm_forward": _normalizations.cudnn_forward_bytes,
+    "cudnn_norm_backward": _normalizations.cudnn_backward_bytes,
+    "product_copy_bytes": _product_copy_bytes,
     "ceil_div": ceil_div,
     "round_up": round_up,
     "min": min,

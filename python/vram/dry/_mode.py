@@ -33,7 +33,7 @@ from vram._texts import tr
 from vram.dry import _bounds, _ctc, _cudnn, _guard, _known
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
-from vram.dry._kernels import Allocation, Call, Kernels
+from vram.dry._kernels import Allocation, Call, Kernels, is_dense
 from vram.dry._lines import users_line, warn
 from vram.dry._sized import OF_LIBRARIES, SIZED
 from vram.dry._storages import Storages
@@ -73,7 +73,11 @@ _IN_PLACE = {
     _ATEN.index_put.default: _ATEN.index_put_.default,
     _ATEN.scatter.src: _ATEN.scatter_.src,
     _ATEN.scatter_add.default: _ATEN.scatter_add_.default,
+    _ATEN.sub.Tensor: _ATEN.sub_.Tensor,
+    _ATEN.mul.Tensor: _ATEN.mul_.Tensor,
 }
+# The only function of autograd that subtracts and multiplies so.
+_IN_PLACE_LOSS = "BinaryCrossEntropyWithLogitsBackward0"
 _HANDLED = {**SIZED, **_cudnn.HANDLED, **_ctc.HANDLED}
 _RANGES = frozenset({_ATEN.arange.default, _ATEN.arange.start, _ATEN.arange.start_step})
 _CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy", "aten::from_file"})
@@ -512,6 +516,8 @@ class DryMode(TorchDispatchMode):
         """
         if func is _ATEN.add.Tensor:
             return self.choices.in_place.is_active
+        if func in (_ATEN.sub.Tensor, _ATEN.mul.Tensor):
+            return _is_of_loss(args)
         is_put = func is not _ATEN.index_put.default or (len(args) > 3 and args[3])
         return is_put and torch._C._current_graph_task_id() != -1 and _is_engine(_caller())
 
@@ -532,7 +538,7 @@ class DryMode(TorchDispatchMode):
             and before.shape == new.shape
             and before.dtype == new.dtype
             and _owners(before) == self._owners_of_one
-            and _is_dense(before)
+            and is_dense(before)
         )
 
     def calibrate(self) -> None:
@@ -589,16 +595,6 @@ def _refuse_sparse(func: Any, tensors: list[Any]) -> None:
         )
 
 
-def _is_dense(tensor: Any) -> bool:
-    """Whether its elements fill its memory, each once."""
-    expected = 1
-    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1):
-        if stride != expected:
-            return False
-        expected *= size
-    return True
-
-
 def _owners(tensor: Any) -> tuple[int, int]:
     return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
 
@@ -613,6 +609,15 @@ def _caller() -> FrameType | None:
     while frame is not None and frame.f_code.co_filename.endswith(_TRANSPARENT):
         frame = frame.f_back
     return frame
+
+
+def _is_of_loss(args: Any) -> bool:
+    """Whether the gradient of a binary cross entropy is computed, in the tensor that is the first argument."""
+    if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled() or not _is_engine(_caller()):
+        return False
+    node = torch._C._current_autograd_node()
+    # The product of the weights of positive examples is a new tensor.
+    return node is not None and node.name() == _IN_PLACE_LOSS and args[0].shape == torch.broadcast_shapes(*(each.shape for each in args))
 
 
 def _is_engine(frame: FrameType | None) -> bool:
