@@ -102,7 +102,9 @@ def test_a_mask_whose_columns_are_apart_is_added_in_place(dtype: Any, tmp_path: 
         lambda x: functional.layer_norm(x, x.shape[-1:]).permute(0, 2, 1),
         lambda x: functional.group_norm(x, 2).permute(0, 2, 1),
         lambda x: functional.mse_loss(x.permute(0, 2, 1), torch.zeros(2, 8, 4, device=x.device), reduction="none"),
-        lambda x: functional.smooth_l1_loss(x.permute(0, 2, 1), torch.zeros(2, 8, 4, device=x.device), reduction="none"),
+        lambda x: functional.smooth_l1_loss(
+            x.permute(0, 2, 1), torch.zeros(2, 8, 4, device=x.device), reduction="none"
+        ),
     ],
 )
 def test_gradients_have_the_strides_of_the_gpu_kernels(loss: Any, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from vram.dry import _attention, _convolutions, _normalizations, _recurrent, _reductions, _sorts, _transforms
+from vram.dry import _attention, _convolutions, _layouts, _normalizations, _recurrent, _reductions, _sorts, _transforms
 from vram.dry._arithmetic import ceil_div, round_up
 from vram.dry._convolutions import Workspaces, is_contiguous, is_last
 from vram.dry._plans import Plans
@@ -110,71 +110,8 @@ class Rule:
     measured: bool
 
 
-@dataclass(frozen=True)
-class _Matrix:
-    """A tensor that a kernel makes inside, as far as formulas need it."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Any
-
-    def stride(self) -> tuple[int, ...]:
-        return self.strides
-
-
 def _dtype(tensor: Any) -> str:
     return str(tensor.dtype).rpartition(".")[2]
-
-
-def _itemsize(tensor: Any) -> int:
-    return int(tensor.dtype.itemsize)
-
-
-def _numel(tensor: Any) -> int:
-    return math.prod(int(length) for length in tensor.shape)
-
-
-def _nbytes(tensor: Any) -> int:
-    return _numel(tensor) * _itemsize(tensor)
-
-
-def _copy_bytes(tensor: Any) -> int:
-    return 0 if is_contiguous(tensor) else _nbytes(tensor)
-
-
-def _swapped(tensor: Any, first: int, second: int) -> _Matrix:
-    shape, strides = [*tensor.shape], [*tensor.stride()]
-    for each in (shape, strides):
-        each[first], each[second] = each[second], each[first]
-    return _Matrix(tuple(shape), tuple(strides), tensor.dtype)
-
-
-def _sequence_copy_bytes(tensor: Any) -> int:
-    """Bytes of a copy in which the heads of attention follow the sequence; 0 if the tensor is stored so."""
-    return _copy_bytes(_swapped(tensor, 1, 2))
-
-
-def _product_copy_bytes(tensor: Any) -> int:
-    """Bytes of the contiguous copy of matrices of which neither rows nor columns are stored without gaps, such as an expanded number's."""
-    rows, columns = (int(length) for length in tensor.shape[-2:])
-    down, right = (int(stride) for stride in tensor.stride()[-2:])
-    is_read = (down == 1 and right >= max(1, rows)) or (right == 1 and down >= max(1, columns))
-    return 0 if is_read or (len(tensor.shape) == 2 and is_dense(tensor)) else _copy_bytes(tensor)
-
-
-def is_dense(tensor: Any) -> bool:
-    """Whether the elements lie next to each other, without overlap."""
-    expected = 1
-    for stride, length in sorted((int(stride), int(length)) for stride, length in zip(tensor.stride(), tensor.shape) if length != 1):
-        if stride != expected:
-            return False
-        expected *= length
-    return True
-
-
-def _steps_copy_bytes(tensor: Any, batch_first: bool) -> int:
-    """Bytes of a copy whose first dimension is the time; 0 if the tensor is stored so."""
-    return _copy_bytes(_swapped(tensor, 0, 1) if batch_first and len(tensor.shape) == 3 else tensor)
 
 
 def _broadcast_numel(tensors: Any) -> int:
@@ -190,22 +127,22 @@ def _broadcast_numel(tensors: Any) -> int:
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "numel": _numel,
-    "itemsize": _itemsize,
-    "nbytes": _nbytes,
+    "numel": _layouts.numel,
+    "itemsize": _layouts.itemsize,
+    "nbytes": _layouts.nbytes,
     "dtype": _dtype,
     "rank": lambda tensor: len(tensor.shape),
     "size": lambda tensor, dim: int(tensor.shape[dim]),
     "count": len,
-    "total": lambda tensors: sum(map(_nbytes, tensors)),
-    "largest": lambda tensors: max(map(_nbytes, tensors), default=0),
+    "total": lambda tensors: sum(map(_layouts.nbytes, tensors)),
+    "largest": lambda tensors: max(map(_layouts.nbytes, tensors), default=0),
     "is_contiguous": is_contiguous,
     "is_channels_last": is_last,
-    "sequence_copy_bytes": _sequence_copy_bytes,
-    "steps_copy_bytes": _steps_copy_bytes,
+    "sequence_copy_bytes": _layouts.sequence_copy_bytes,
+    "steps_copy_bytes": _layouts.steps_copy_bytes,
     "broadcast_numel": _broadcast_numel,
-    "matrix": lambda tensor, rows, columns: _Matrix((rows, columns), (columns, 1), tensor.dtype),
-    "copy_bytes": _copy_bytes,
+    "matrix": lambda tensor, rows, columns: _layouts.Matrix((rows, columns), (columns, 1), tensor.dtype),
+    "copy_bytes": _layouts.copy_bytes,
     "convolution_copy": _convolutions.copy_bytes,
     "reduction_buffer": lambda *arguments: _reductions.scratch(*arguments)[0],
     "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],
@@ -225,7 +162,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "statistics_counters": _normalizations.counters_bytes,
     "cudnn_norm_forward": _normalizations.cudnn_forward_bytes,
     "cudnn_norm_backward": _normalizations.cudnn_backward_bytes,
-    "product_copy_bytes": _product_copy_bytes,
+    "product_copy_bytes": _layouts.product_copy_bytes,
     "ceil_div": ceil_div,
     "round_up": round_up,
     "min": min,

@@ -15,10 +15,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import sys
 import threading
 from collections.abc import Hashable, Iterator
-from types import FrameType
 from typing import Any
 
 import torch
@@ -30,10 +28,11 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from vram._texts import tr
-from vram.dry import _bounds, _ctc, _cudnn, _guard, _known
+from vram.dry import _bounds, _ctc, _cudnn, _engine, _guard, _known
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
-from vram.dry._kernels import Allocation, Call, Kernels, is_dense
+from vram.dry._kernels import Allocation, Call, Kernels
+from vram.dry._layouts import is_dense
 from vram.dry._lines import users_line, warn
 from vram.dry._sized import OF_LIBRARIES, SIZED
 from vram.dry._storages import Storages
@@ -76,8 +75,6 @@ _IN_PLACE = {
     _ATEN.sub.Tensor: _ATEN.sub_.Tensor,
     _ATEN.mul.Tensor: _ATEN.mul_.Tensor,
 }
-# The only function of autograd that subtracts and multiplies so.
-_IN_PLACE_LOSS = "BinaryCrossEntropyWithLogitsBackward0"
 _HANDLED = {**SIZED, **_cudnn.HANDLED, **_ctc.HANDLED}
 _RANGES = frozenset({_ATEN.arange.default, _ATEN.arange.start, _ATEN.arange.start_step})
 _CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy", "aten::from_file"})
@@ -253,7 +250,7 @@ class DryMode(TorchDispatchMode):
             if parts is not NotImplemented:
                 return parts
         tensors = [*leaves(args), *leaves(tuple(kwargs.values()))]
-        if kwargs.get("device") == _HIDDEN and self._device_is_hidden and _is_engine(_caller()):
+        if kwargs.get("device") == _HIDDEN and self._device_is_hidden and _engine.is_caller():
             kwargs = {**kwargs, "device": next((t.device for t in tensors if is_on_gpu(t)), torch.device("cuda"))}
         if kwargs.get("pin_memory"):
             # This machine may have no pinned memory, and needs none. Native code writes into such a tensor, so it is real.
@@ -491,7 +488,7 @@ class DryMode(TorchDispatchMode):
         streams. It asks outside all Python code, and gets an answer that needs no streams.
         """
         self._was_asked = True
-        if self._device_is_hidden and _is_engine(_caller()):
+        if self._device_is_hidden and _engine.is_caller():
             return _HIDDEN
         device: torch.device = tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
         return device
@@ -506,7 +503,7 @@ class DryMode(TorchDispatchMode):
             self._device_is_hidden
             and kwargs.get("device") == tensor.device
             and kwargs.get("dtype") in (None, tensor.dtype)
-            and _is_engine(_caller())
+            and _engine.is_caller()
         )
 
     def _is_in_place(self, func: Any, args: Any) -> bool:
@@ -517,16 +514,16 @@ class DryMode(TorchDispatchMode):
         if func is _ATEN.add.Tensor:
             return self.choices.in_place.is_active
         if func in (_ATEN.sub.Tensor, _ATEN.mul.Tensor):
-            return _is_of_loss(args)
+            return _engine.computes_loss_in(*args)
         is_put = func is not _ATEN.index_put.default or (len(args) > 3 and args[3])
-        return is_put and torch._C._current_graph_task_id() != -1 and _is_engine(_caller())
+        return is_put and _engine.is_running()
 
     def _accumulates(self, args: Any, kwargs: Any) -> bool:
         """Whether autograd's engine adds a gradient to one that arrived before.
 
         Without any mode, it adds in place if nothing else has the earlier one; while a mode is active it never does.
         """
-        if kwargs or torch.is_grad_enabled() or torch._C._current_graph_task_id() == -1 or not _is_engine(_caller()):
+        if kwargs or torch.is_grad_enabled() or not _engine.is_running():
             return False
         before, new = args
         if self._seen_owners is not None:
@@ -597,28 +594,3 @@ def _refuse_sparse(func: Any, tensors: list[Any]) -> None:
 
 def _owners(tensor: Any) -> tuple[int, int]:
     return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
-
-
-_ENGINE = "_engine_run_backward"
-_TRANSPARENT = ("torch/_compile.py", "torch/_dynamo/eval_frame.py", "vram/dry/_mode.py", "torch/utils/_stats.py")
-
-
-def _caller() -> FrameType | None:
-    """The Python code that called the operator."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.endswith(_TRANSPARENT):
-        frame = frame.f_back
-    return frame
-
-
-def _is_of_loss(args: Any) -> bool:
-    """Whether the gradient of a binary cross entropy is computed, in the tensor that is the first argument."""
-    if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled() or not _is_engine(_caller()):
-        return False
-    node = torch._C._current_autograd_node()
-    # The product of the weights of positive examples is a new tensor.
-    return node is not None and node.name() == _IN_PLACE_LOSS and args[0].shape == torch.broadcast_shapes(*(each.shape for each in args))
-
-
-def _is_engine(frame: FrameType | None) -> bool:
-    return frame is None or frame.f_code.co_name == _ENGINE

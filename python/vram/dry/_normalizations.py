@@ -7,7 +7,7 @@ from typing import Any
 
 from vram.dry._arithmetic import ceil_div
 
-# How PyTorch's kernels divide rows among blocks (aten/src/ATen/native/cuda/Normalization.cuh, flexible_launch_configs).
+# How PyTorch's kernels divide rows among blocks (aten/src/ATen/native/cuda/Normalization.cuh).
 _THREADS, _WIDEST, _ROWS_OF_THREAD, _MOST_PARTS, _FEWEST_PARTS = 512, 32, 16, 128, 8
 # cuDNN's persistent kernels take so many channels at once. 22 workspaces of each direction on an H200 led to these, and two probes and six of
 # another network's agree.

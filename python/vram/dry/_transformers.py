@@ -45,6 +45,8 @@ def put_in_place(patches: Patches, values: Values) -> Callable[[], None]:
 
         patches.put(masks, _FIND, unpacked)
         if is_tracing is not None:
-            patches.put(masks, _IS_TRACING, lambda tensor=None: not getattr(here, "is_finding", False) and is_tracing(tensor))
+            patches.put(
+                masks, _IS_TRACING, lambda tensor=None: not getattr(here, "is_finding", False) and is_tracing(tensor)
+            )
 
     return torch.nn.modules.module.register_module_forward_pre_hook(look).remove

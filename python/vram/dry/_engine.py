@@ -1,0 +1,46 @@
+"""What autograd's engine and its C++ functions do, as far as it is another thing with plain tensors than with fake ones."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import torch
+
+_ENGINE = "_engine_run_backward"
+_TRANSPARENT = (
+    "torch/_compile.py",
+    "torch/_dynamo/eval_frame.py",
+    "vram/dry/_mode.py",
+    "vram/dry/_engine.py",
+    "torch/utils/_stats.py",
+)
+# The only function that subtracts and multiplies in place if no tensor is of a subclass.
+_LOSS = "BinaryCrossEntropyWithLogitsBackward0"
+
+
+def is_caller() -> bool:
+    """Whether the operator that is running was called by the engine or by a function of it in C++, and not by Python code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.endswith(_TRANSPARENT):
+        frame = frame.f_back
+    return frame is None or frame.f_code.co_name == _ENGINE
+
+
+def is_running() -> bool:
+    """Whether a backward pass runs in this thread, and calls the operator."""
+    return torch._C._current_graph_task_id() != -1 and is_caller()
+
+
+def computes_loss_in(tensor: Any, other: Any) -> bool:
+    """Whether the gradient of a binary cross entropy is computed in this tensor."""
+    if torch.is_grad_enabled() or not is_running():
+        return False
+    node = torch._C._current_autograd_node()
+    if node is None or node.name() != _LOSS:
+        return False
+    # The product of the weights of positive examples is a new tensor.
+    return bool(tensor.shape == torch.broadcast_shapes(tensor.shape, getattr(other, "shape", ())))
