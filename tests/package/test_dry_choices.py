@@ -138,7 +138,7 @@ def test_the_gradient_of_a_binary_cross_entropy_is_one_tensor(
 ) -> None:
     with dry(tmp_path):
         x = torch.empty(16, 8, device="cuda", requires_grad=True)
-        given = {name: torch.ones(shape, device="cuda") for name, shape in options.items()}
+        given: dict[str, Any] = {name: torch.ones(shape, device="cuda") for name, shape in options.items()}
         loss = functional.binary_cross_entropy_with_logits(x, torch.ones(16, 8, device="cuda"), **given)
         calls.clear()
         loss.backward()
