@@ -25,24 +25,35 @@ double even_log_likelihood(std::span<const uint32_t> births, uint32_t length) {
   return count * std::log(p) + (others > 0 ? others * std::log1p(-p) : 0);
 }
 
+// The median distance of births; 0 of one.
+uint32_t usual_gap(std::span<const uint32_t> births) {
+  std::vector<uint32_t> gaps;
+  for (size_t i = 1; i < births.size(); ++i) gaps.push_back(births[i] - births[i - 1]);
+  if (gaps.empty()) return 0;
+  std::ranges::nth_element(gaps, gaps.begin() + static_cast<ptrdiff_t>(gaps.size() / 2));
+  return gaps[gaps.size() / 2];
+}
+
+// Those that were due since the last one, a step late at most.
+uint32_t missing_births(std::span<const uint32_t> births, uint32_t length, uint32_t k) {
+  const uint32_t quiet = length - 1 - births.back();
+  return quiet > 0 ? (quiet - 1) / k : 0;
+}
+
 // Small k are likelier than large ones by 1 / (k (k + 1)), which sums to 1, and the first birth may
 // come in each of the first k steps.
 double regular_log_likelihood(std::span<const uint32_t> births, uint32_t length) {
-  std::vector<uint32_t> gaps;
-  for (size_t i = 1; i < births.size(); ++i) gaps.push_back(births[i] - births[i - 1]);
-  if (gaps.empty()) return -std::numeric_limits<double>::infinity();
-  std::ranges::nth_element(gaps, gaps.begin() + static_cast<ptrdiff_t>(gaps.size() / 2));
-  const uint32_t k = gaps[gaps.size() / 2];
+  const uint32_t k = usual_gap(births);
+  if (k == 0) return -std::numeric_limits<double>::infinity();
   const double anywhere = std::log(kAnywhere / length);
   double sum = -std::log(static_cast<double>(k) * (k + 1));
   sum += births.front() < k ? -std::log(static_cast<double>(k)) : anywhere;
-  for (const uint32_t gap : gaps) {
+  for (size_t i = 1; i < births.size(); ++i) {
+    const uint32_t gap = births[i] - births[i - 1];
     const bool near = gap + 1 == k || gap == k + 1;
     sum += gap == k ? std::log(kOnTime) : near ? std::log(kOneOff) : anywhere;
   }
-  // Those that were due since the last one, a step late at most.
-  const uint32_t quiet = length - 1 - births.back();
-  return sum + (quiet > 0 ? (quiet - 1) / k : 0) * std::log(kAnywhere);
+  return sum + missing_births(births, length, k) * std::log(kAnywhere);
 }
 
 // A cache of `capacity` entries: in each step with a lookup, with probability `p`, one is
@@ -91,6 +102,15 @@ double lasting_log_ratio(std::span<const uint32_t> births, uint32_t length) {
   const double lasting =
       std::max(even_log_likelihood(births, length), regular_log_likelihood(births, length));
   return lasting - best_cache_log_likelihood(births, length);
+}
+
+uint32_t overdue_births(std::span<const uint32_t> births, uint32_t length) {
+  const uint32_t k = usual_gap(births);
+  if (k == 0) return 0;
+  const uint32_t until = births.back() + 1;
+  return regular_log_likelihood(births, until) > even_log_likelihood(births, until)
+             ? missing_births(births, length, k)
+             : 0;
 }
 
 double fading_probability(std::span<const uint32_t> births, uint32_t length) {

@@ -27,6 +27,10 @@ inline constexpr double kFullCache = 0.95;
 // without births.
 [[nodiscard]] double fading_probability(std::span<const uint32_t> births, uint32_t length);
 
+// How many births are missing at the end, if they came in every k-th step until then: one may be a
+// step late. 0 without such a rhythm, and if births came in every step (fading_probability()).
+[[nodiscard]] uint32_t overdue_births(std::span<const uint32_t> births, uint32_t length);
+
 // Which of `tests` sites to believe, of which these have the largest ratios: the more sites were
 // tested, the larger a ratio has to be. The Benjamini–Hochberg procedure for likelihood ratios
 // (e-BH, Wang & Ramdas 2022), by which at most `false_share` of those believed are expected to be

@@ -54,6 +54,21 @@ TEST(FadingProbability, IsTheShareOfOrdersThatComeAsEarly) {
   EXPECT_EQ(fading_probability({}, 6), 1.0);
 }
 
+TEST(OverdueBirths, AreThoseOfARhythmThatAreMissingAtTheEnd) {
+  const Births third = {1, 4, 7, 10, 13, 16};
+  EXPECT_EQ(overdue_births(third, 20), 0U) << "the next one is due in step 19, and may be late";
+  EXPECT_EQ(overdue_births(third, 21), 1U);
+  EXPECT_EQ(overdue_births(third, 24), 2U);
+  EXPECT_EQ(overdue_births(Births{1, 4, 8, 11, 14, 17}, 24), 1U) << "one was late";
+}
+
+TEST(OverdueBirths, NeedARhythm) {
+  EXPECT_EQ(overdue_births(Births{0, 1, 5, 6, 14, 16}, 40), 0U);
+  EXPECT_EQ(overdue_births(all_of(10), 30), 0U) << "in every step: fading_probability() judges it";
+  EXPECT_EQ(overdue_births(Births{3}, 30), 0U);
+  EXPECT_EQ(overdue_births({}, 30), 0U);
+}
+
 TEST(Discoveries, AllowTheFalseShareAmongThoseBelieved) {
   using Found = std::vector<bool>;
   EXPECT_EQ(discoveries(std::vector<double>{std::log(10.1)}, 1, 0.1), Found{true});

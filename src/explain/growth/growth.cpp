@@ -31,6 +31,7 @@ constexpr size_t kMaxCandidates = 500;
 constexpr size_t kMaxTrends = 2000;
 constexpr double kFading = 0.05;        // probability of what was seen had births not faded
 constexpr double kEnded = 0.001;        // ... however well a lasting rate explains those before
+constexpr uint32_t kEndedRhythm = 2;    // births that are missing at the end; one may be late
 constexpr uint32_t kBoundaryMoves = 1;  // steps, of where a boundary is
 constexpr double kMinFreedShare = 0.5;
 constexpr size_t kStayingPerException = 20;
@@ -192,7 +193,8 @@ class GrowthFinder {
     for (size_t i = 0; i < tested.size(); ++i) {
       Group& g = tested[i];
       const bool leaks_on = i < lasts.size() && rises[i] && lasts[i] && survives(g) &&
-                            is_oldest(g) && fading_of(window_, g) > kEnded && grows(g);
+                            is_oldest(g) && fading_of(window_, g) > kEnded &&
+                            overdue_of(window_, g) == 0 && grows(g);
       if (leaks_on) drop_brief(&g);
       (leaks_on ? leaks : *groups).push_back(std::move(g));
     }
@@ -285,7 +287,8 @@ class GrowthFinder {
 
   GrowthKind kind_of(const Group& g) const {
     if (g.births.size() + (g.early_bytes > 0 ? 1 : 0) <= 2) return GrowthKind::kOneOff;
-    const bool ends = !survives(g) || fading_of(window_, g) <= kFading;
+    const bool ends =
+        !survives(g) || fading_of(window_, g) <= kFading || overdue_of(window_, g) >= kEndedRhythm;
     return ends ? GrowthKind::kBoundedCache : GrowthKind::kUndecided;
   }
 

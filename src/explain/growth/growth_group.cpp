@@ -171,6 +171,35 @@ double fading_of(const GrowthWindow& w, const GrowthGroup& g) {
   return fading_probability(steady_births(w, g), length_of(w, g));
 }
 
+namespace {
+
+// Births of the steps before the last, in which no block can have survived yet. Where as many
+// blocks of the step before were freed at that age or later, they are brief. The last step has no
+// next one that shows where it ends, so that it may end among its brief blocks.
+void add_young_births(const GrowthWindow& w, const GrowthGroup& g, std::vector<uint32_t>* births) {
+  for (uint32_t age = 2; age < g.outlived && age < w.steps - w.warmup; ++age) {
+    const uint32_t step = w.steps - age;
+    int64_t more = 0;
+    for (const Holdover& b : g.blocks) {
+      if (b.from_setup) continue;
+      if (b.birth == step && b.death == w.steps) ++more;
+      if (b.birth + 1 == step && b.death < w.steps && b.death - b.birth >= age) --more;
+    }
+    if (more > 0) births->push_back(step - w.warmup);
+  }
+}
+
+}  // namespace
+
+uint32_t overdue_of(const GrowthWindow& w, const GrowthGroup& g) {
+  std::vector<uint32_t> births = steady_births(w, g);
+  const uint32_t of_survivors = overdue_births(births, length_of(w, g));
+  add_young_births(w, g, &births);
+  std::ranges::sort(births);
+  births.erase(std::unique(births.begin(), births.end()), births.end());
+  return std::max(of_survivors, overdue_births(births, w.steps - w.warmup - 1));
+}
+
 // What a CUDA graph captured stays as long as the graph, by design: capturing is no leak.
 bool survives(const GrowthGroup& g) {
   return g.private_bytes * 2 <= g.alive_bytes &&

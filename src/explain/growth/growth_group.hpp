@@ -90,6 +90,9 @@ void drop_brief(GrowthGroup* g);
 [[nodiscard]] double log_ratio_of(const GrowthWindow& w, const GrowthGroup& g);
 // fading_probability() over the steady ones.
 [[nodiscard]] double fading_of(const GrowthWindow& w, const GrowthGroup& g);
+// overdue_births() over the steady ones, with those at the end, of which is unknown whether they
+// survive.
+[[nodiscard]] uint32_t overdue_of(const GrowthWindow& w, const GrowthGroup& g);
 // Do its survivors stay, outside of private pools?
 [[nodiscard]] bool survives(const GrowthGroup& g);
 // Bytes a step: Theil–Sen over the survivors' live bytes at the ends of the steady steps, from the

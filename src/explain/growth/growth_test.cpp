@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
@@ -172,6 +173,28 @@ TEST(Growth, TellsACacheThatFilledAsBounded) {
   const std::vector<Growth> growth = growth_of(b.build());
   ASSERT_EQ(growth.size(), 1U);
   EXPECT_EQ(growth[0].kind, GrowthKind::kBoundedCache);
+}
+
+// One block more every sixth step, until `last`: the state of layers that are unfrozen.
+Made with_unfreezing(uint32_t steps, uint32_t last) {
+  testing::TraceBuilder b;
+  for (uint32_t i = 0; i < steps; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    if (i % 6 == 0 && i <= last) b.alloc(1 << 18);
+    b.end("step");
+  }
+  return b.build();
+}
+
+TEST(Growth, ARhythmThatEndedIsNoLeak) {
+  const auto kind_of = [](const Made& made) {
+    const std::vector<Growth> growth = growth_of(made);
+    return growth.size() == 1 ? std::optional(growth[0].kind) : std::nullopt;
+  };
+  EXPECT_EQ(kind_of(with_unfreezing(60, 59)), GrowthKind::kLeak);
+  EXPECT_EQ(kind_of(with_unfreezing(60, 48)), GrowthKind::kUndecided) << "one is missing";
+  EXPECT_EQ(kind_of(with_unfreezing(60, 42)), GrowthKind::kBoundedCache) << "two are";
 }
 
 TEST(Growth, JoinsTheSizesOfOneLeak) {
