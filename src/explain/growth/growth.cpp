@@ -7,6 +7,7 @@
 #include "explain/growth/births.hpp"
 #include "explain/growth/growth_group.hpp"
 #include "explain/growth/growth_join.hpp"
+#include "explain/growth/lives.hpp"
 #include "explain/moment/curve.hpp"
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include <map>
 #include <numbers>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
@@ -29,9 +31,10 @@ constexpr uint64_t kMinSteadySteps = 5;
 // Those with most bytes: each costs a pass over its births, and the test all pairs of ends.
 constexpr size_t kMaxCandidates = 500;
 constexpr size_t kMaxTrends = 2000;
-constexpr double kFading = 0.05;        // probability of what was seen had births not faded
-constexpr double kEnded = 0.001;        // ... however well a lasting rate explains those before
-constexpr uint32_t kEndedRhythm = 2;    // births that are missing at the end; one may be late
+constexpr double kFading = 0.05;       // probability of what was seen had births not faded
+constexpr double kEnded = 0.001;       // ... however well a lasting rate explains those before
+constexpr uint32_t kEndedRhythm = 2;   // births that are missing at the end; one may be late
+constexpr double kMaxSameFate = 0.01;  // probability of what was seen if freed blocks are no others
 constexpr uint32_t kBoundaryMoves = 1;  // steps, of where a boundary is
 constexpr double kMinFreedShare = 0.5;
 constexpr size_t kStayingPerException = 20;
@@ -194,7 +197,7 @@ class GrowthFinder {
       Group& g = tested[i];
       const bool leaks_on = i < lasts.size() && rises[i] && lasts[i] && survives(g) &&
                             is_oldest(g) && fading_of(window_, g) > kEnded &&
-                            overdue_of(window_, g) == 0 && grows(g);
+                            overdue_of(window_, g) == 0 && has_own_fate(g) && grows(g);
       if (leaks_on) drop_brief(&g);
       (leaks_on ? leaks : *groups).push_back(std::move(g));
     }
@@ -231,6 +234,31 @@ class GrowthFinder {
       return b.death == window_.steps && !b.from_setup &&
              b.death - b.birth > longest_[b.site] + kBoundaryMoves;
     });
+  }
+
+  // Where blocks live for any length of time, some are old: does more speak for the oldest ones?
+  // Without stacks all blocks of the same size count, at whichever position they were made.
+  bool has_own_fate(const Group& g) const {
+    std::vector<Life> lives;
+    size_t freed = 0;
+    const auto add = [&](const Holdover& b) {
+      if (b.from_setup || !b.survives()) return;
+      const bool is_alive = b.death == window_.steps;
+      lives.push_back({b.death - b.birth, is_alive ? Life::kAlive : b.death, longest_[b.site]});
+      freed += is_alive ? 0 : 1;
+    };
+    if (holdovers_.sites[g.blocks.front().site].frame != 0) {
+      std::ranges::for_each(g.blocks, add);
+    } else {
+      std::set<uint32_t> sites;
+      for (const Holdover& b : g.blocks) sites.insert(b.site);
+      for (const uint32_t site : sites)
+        std::ranges::for_each(
+            std::ranges::equal_range(holdovers_.blocks, site, {}, &Holdover::site), add);
+    }
+    const auto all = static_cast<double>(lives.size());
+    if (static_cast<double>(freed) <= (1 - kMinSurvival) * all) return true;
+    return same_fate_probability(lives, kOutlivedEnds) <= kMaxSameFate;
   }
 
   bool grows(const Group& g) const {

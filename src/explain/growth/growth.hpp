@@ -10,6 +10,8 @@
 //   - a lasting rate explains the births much better than a cache does, the more so the more
 //     sites were tested (births.hpp, kMaxFalseShare): caches that fill rise and survive, too;
 //   - births have not faded or ended by the last steps, and none of a rhythm is missing there;
+//   - if more than 1 - kMinSurvival of the blocks of that size or line are freed: those that stay
+//     are others, and have not only lived longer (lives.hpp);
 //   - the Theil–Sen slope is at least kMinSlopeBytes a step, and its lower bound above 0.
 // Growth that is freed or fades is a bounded cache; births in one or two steps are a one-off; the
 // rest is undecided and needs more steps. A site is the user's frame of the stack, or size and
