@@ -142,6 +142,19 @@ void other_growth(const DeviceReport& report, std::vector<Finding>* out) {
   for (const Growth& g : report.growth) {
     if (g.kind != GrowthKind::kBoundedCache && g.kind != GrowthKind::kUndecided) continue;
     if (!matters(g.live_bytes, kMinCacheShare, peak)) continue;
+    if (g.kind == GrowthKind::kUndecided && g.birth_steps == 0) {
+      out->push_back(
+          {FindingKind::kGrowth, g.live_bytes,
+           trf("A tensor that grows: {} a step, {} now, from {}",
+               format_bytes(static_cast<uint64_t>(std::max(g.bytes_per_step, 0.0))),
+               format_bytes(g.live_bytes), g.site),
+           tr("At the end of each steady step it is larger than before: each block is freed when a "
+              "larger one has been made, as by torch.cat()."),
+           tr("A leak, if it is a history that every step extends: keep its parts on the "
+              "CPU, or limit its length. The cache of a sequence ends with the "
+              "sequence.")});
+      continue;
+    }
     const GrowthText text = text_of(g.kind);
     out->push_back({FindingKind::kGrowth, g.live_bytes,
                     fmt::format(fmt::runtime(text.title), format_bytes(g.live_bytes), g.site),

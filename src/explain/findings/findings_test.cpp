@@ -1,3 +1,4 @@
+// size: one fixture, and each finding with it
 #include "explain/findings/findings.hpp"
 
 #include "base/bytes.hpp"
@@ -271,6 +272,14 @@ TEST_F(FindingsTest, WhatIsAllocatedOnceAndKeptNeedsNoActionButACacheALimit) {
   EXPECT_THAT(all(), IsEmpty());
   report_.growth[0].kind = GrowthKind::kBoundedCache;
   EXPECT_THAT(only(FindingKind::kGrowth).advice, HasSubstr("check that the cache has a limit"));
+}
+
+TEST_F(FindingsTest, ATensorThatGrowsHasAFindingOfItsOwn) {
+  report_.growth.push_back(growth(GrowthKind::kUndecided, kGiB, 512));
+  EXPECT_THAT(only(FindingKind::kGrowth).title, HasSubstr("A tensor that grows: 512 B a step"));
+  EXPECT_THAT(only(FindingKind::kGrowth).advice, HasSubstr("The cache of a sequence ends"));
+  report_.growth[0].birth_steps = 5;
+  EXPECT_THAT(only(FindingKind::kGrowth).title, HasSubstr("A leak or a cache that fills"));
 }
 
 TEST_F(FindingsTest, BigHolders) {

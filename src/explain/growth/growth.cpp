@@ -5,6 +5,7 @@
 #include "base/language.hpp"
 #include "base/time.hpp"
 #include "explain/growth/births.hpp"
+#include "explain/growth/growth_extended.hpp"
 #include "explain/growth/growth_group.hpp"
 #include "explain/growth/growth_join.hpp"
 #include "explain/growth/lives.hpp"
@@ -76,6 +77,7 @@ class GrowthFinder {
     GrowthJoiner joiner(trace_.tables, history_, holdovers_.sites, window_, &frames_);
     for (const Group& g : joiner.joined(std::move(leaks), &groups))
       result.sites.push_back(described(GrowthKind::kLeak, g));
+    add_extended(&groups, &result.sites);
     add_other_growth(std::move(groups), &result.sites);
     std::stable_sort(result.sites.begin(), result.sites.end(),
                      [](const Growth& a, const Growth& b) {
@@ -283,6 +285,20 @@ class GrowthFinder {
       count_births(window_, &g);
     }
     std::erase_if(*groups, [](const Group& g) { return g.blocks.empty(); });
+  }
+
+  // Tensors that are replaced by larger ones.
+  void add_extended(std::vector<Group>* groups, std::vector<Growth>* found) {
+    const auto min_bytes =
+        static_cast<uint64_t>(kMinReportedShare * static_cast<double>(peak_bytes_));
+    for (const Group& g :
+         extended_without_stacks(history_, window_, holdovers_.sites, *groups, min_bytes))
+      found->push_back(described(GrowthKind::kUndecided, g));
+    for (Group& g : *groups) {
+      if (holdovers_.sites[g.blocks.front().site].frame != 0 &&
+          is_extended(history_, window_, &g, min_bytes))
+        found->push_back(described(GrowthKind::kUndecided, g));
+    }
   }
 
   // Growth that is no leak is reported by what it is, all sizes together; the blocks of a frame
