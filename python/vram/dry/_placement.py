@@ -72,7 +72,8 @@ class _Addresses:
         self._segments = library().vram_segments_open()
         if not self._segments:
             raise MemoryError
-        weakref.finalize(self, library().vram_segments_close, self._segments)
+        closing = weakref.finalize(self, library().vram_segments_close, self._segments)
+        closing.atexit = False  # daemon threads and functions of atexit may still use it
 
     def place(self, size_bytes: int) -> int:
         address = self._place(self._segments, size_bytes)

@@ -1,0 +1,41 @@
+"""Where dry runs place blocks and segments: at the end of the process, with sizes for which there is no room, and from several threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import vram
+
+_AT_EXIT = """
+import atexit
+
+def allocate() -> None:
+    for size_bytes in range(20 << 20, 80 << 20, 2 << 20):
+        placement.allocate(size_bytes, 0)
+    for address in list(placement._blocks):
+        placement.free(address)
+    placement.empty_cache()
+    print(placement.reserved.peak, placement.reserved.now)
+
+atexit.register(allocate)  # before Python registers the end of weak references, so it runs after them
+
+from vram.dry._placement import Placement
+
+placement = Placement(lambda _segment: None, lambda _segment: None)
+placement.free(placement.allocate(20 << 20, 0))
+"""
+
+
+def test_memory_is_placed_until_the_process_has_ended() -> None:
+    """Functions of atexit allocate, and so do threads that still run."""
+    folder = str(Path(vram.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {folder!r}){_AT_EXIT}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()) == (0, [str(sum(range(20, 80, 2)) << 20), "0"]), done.stderr
