@@ -6,7 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+
 import vram
+from vram import VramError
+from vram.dry import dry_run
 
 _AT_EXIT = """
 import atexit
@@ -39,3 +44,20 @@ def test_memory_is_placed_until_the_process_has_ended() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout.split()) == (0, [str(sum(range(20, 80, 2)) << 20), "0"]), done.stderr
+
+
+@pytest.mark.parametrize("gibibytes", [1 << 18, 1 << 20, 1 << 32])
+def test_a_request_that_no_address_space_has_room_for_is_refused(gibibytes: int, tmp_path: Path) -> None:
+    with dry_run(gpu="24GiB", path=tmp_path / "dry.vtrace"):
+        kept = torch.empty(1000, device="cuda")
+        with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate .* may reserve 127 TiB of GPU 0"):
+            torch.empty(gibibytes << 30, dtype=torch.uint8, device="cuda")
+        assert kept.device.type == "cuda"
+        assert torch.cuda.memory_stats()["num_ooms"] == 1
+
+
+def test_more_than_any_gpu_has_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with dry_run(gpu="24GiB", path=tmp_path / "dry.vtrace") as run:
+        torch.empty(100 << 40, dtype=torch.uint8, device="cuda")
+    with pytest.raises(VramError, match="requests more memory at a time than any GPU has"):
+        str(run)

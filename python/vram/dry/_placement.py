@@ -19,6 +19,8 @@ BLOCK_BYTES = 512  # what sizes are rounded to
 _MIB = 1 << 20
 _MAX_SMALL, _SMALL_SEGMENT = _MIB, 2 * _MIB
 _MIN_OWN_SEGMENT, _LARGE_SEGMENT, _SEGMENT_STEP = 10 * _MIB, 20 * _MIB, 2 * _MIB
+# The addresses below which segments are (kSegmentsTop of src/gpu/sim/address_space.hpp): no process has more, on any GPU.
+_ADDRESSES_BYTES = 0x7F00_0000_0000
 
 Pool = tuple[int, bool]  # stream, and whether its requests are small
 
@@ -78,7 +80,7 @@ class _Addresses:
     def place(self, size_bytes: int) -> int:
         address = self._place(self._segments, size_bytes)
         if not address:
-            raise MemoryError
+            raise MemoryError(f"no range of {size_bytes} bytes is left of the addresses of a dry run's segments")
         return int(address)
 
     def remove(self, address: int) -> None:
@@ -119,7 +121,7 @@ class Placement:
         """Return the address of a new block.
 
         Raises:
-            NoMemory: There is a limit, and the block does not fit below it.
+            NoMemory: The block does not fit below the limit.
         """
         size = round_up(size_bytes, BLOCK_BYTES)
         pool = (stream, size <= _MAX_SMALL)
@@ -173,8 +175,9 @@ class Placement:
             taken = _LARGE_SEGMENT
         else:
             taken = round_up(size, _SEGMENT_STEP)
-        limit = min((each for each in (self.limit_bytes, self._device_limit()) if each is not None), default=None)
-        if limit is not None and self.reserved.now + taken > limit:
+        limits = self.limit_bytes, self._device_limit(), _ADDRESSES_BYTES
+        limit = min(each for each in limits if each is not None)
+        if self.reserved.now + taken > limit:
             self.empty_cache()
             self.retries += 1
             if self.reserved.now + taken > limit:

@@ -20,7 +20,11 @@ def _run(*arguments: str) -> str:
 
 
 def replay(trace: Path, allocator: str, *, finds_capacity: bool = False, capacity: int | None = None) -> dict[str, Any]:
-    """Return the result of replaying a trace with so much memory (None: any): an object of vram.replay/1."""
+    """Return the result of replaying a trace with so much memory (None: any): an object of vram.replay/1.
+
+    Raises:
+        VramError: No capacity suffices, if one is to be found.
+    """
     more = ["--min-capacity"] if finds_capacity else []
     answer = json.loads(
         _run(
@@ -35,6 +39,13 @@ def replay(trace: Path, allocator: str, *, finds_capacity: bool = False, capacit
         )
     )
     result: dict[str, Any] = answer["results"][0]
+    if finds_capacity and result["min_capacity_bytes"] is None:
+        raise VramError(
+            tr(
+                "no capacity was found with which the program completes, because it requests more memory at a time than any GPU has; "
+                "the trace {} contains its requests"
+            ).format(trace)
+        )
     return result
 
 
