@@ -16,7 +16,9 @@ import pytest
 import torch
 from torch import nn
 
+from vram._prototypes import EVENT_SEGMENT_FREE
 from vram.dry import DryRun, dry_run
+from vram.dry._tape import Tape
 from vram.dry._values import DryRunError
 
 _BIG = 1 << 20  # elements
@@ -118,3 +120,23 @@ def test_a_thread_that_ends_with_an_error_is_said(tmp_path: Path) -> None:
             thread.join(60)
     assert any("a thread ended with an error" in str(each.message) for each in warned)
     assert threading.excepthook is before
+
+
+@pytest.mark.usefixtures("run")
+def test_a_tensor_that_dies_while_segments_are_returned_is_freed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread, or a garbage collection, ends it then."""
+    held = [torch.empty(3 * _BIG, device="cuda")]
+    torch.empty(8 * _BIG, device="cuda")  # and its segment is not in use any more
+    emit = Tape._emit
+
+    def ending(tape: Tape, kind: int, *event: Any) -> None:
+        if kind == EVENT_SEGMENT_FREE:
+            held.clear()
+        emit(tape, kind, *event)
+
+    monkeypatch.setattr(Tape, "_emit", ending)
+    torch.cuda.empty_cache()
+    assert not held
+    assert torch.cuda.memory_allocated() == 0
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() == 0

@@ -211,7 +211,6 @@ class DryMode(TorchDispatchMode):
         self.unknown_bytes = 0  # the most that one call of them has as operands and results
         self.estimated_operators: dict[str, str] = {}
         self.estimated_bytes = 0  # the most of one of them that it cannot do without
-        self._one_at_a_time = threading.RLock()
         self.values = values
         self.tape, self._kernels = tape, kernels
         self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
@@ -227,7 +226,7 @@ class DryMode(TorchDispatchMode):
         self._lacks_accelerator = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        with self._one_at_a_time:
+        with self.tape.alone():
             return self._dispatch(func, types, args, kwargs or {})
 
     def _dispatch(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

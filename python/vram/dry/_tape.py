@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +34,10 @@ from vram._sizes import format_size
 from vram._texts import tr
 from vram.dry._placement import NoMemory, Placement, Segment
 from vram.recording import _process
+
+# Held during an operator, and while placements change. A block may die at any moment, also while another one is placed: in another thread,
+# or in a garbage collection of the same one.
+_one_at_a_time = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,10 @@ class Tape:
         self.is_in_optimizer = False
         self.peak_outside_optimizer_bytes = 0  # requested, of the device with the most
         self._placements: dict[int, Placement] = {}
+        self._is_changing = False  # a placement
+        self._dead: deque[tuple[int, int, int, int]] = (
+            deque()
+        )  # device, address, bytes and stream of blocks that are to be freed
         options = sized(RecordOptions)
         options.stacks = STACKS_PYTHON if has_stacks else STACKS_NONE
         if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
@@ -117,8 +127,9 @@ class Tape:
         return None if self._total_bytes is None else max(0, self._total_bytes - self.outside_bytes())
 
     def empty_cache(self) -> None:
-        for placement in self._placements.values():
-            placement.empty_cache()
+        with self._change():
+            for placement in self._placements.values():
+                placement.empty_cache()
 
     def _segment(self, kind: int, device: int, segment: Segment) -> None:
         self._emit(kind, device, segment.address, segment.size_bytes, segment.stream)
@@ -131,6 +142,12 @@ class Tape:
         Raises:
             torch.OutOfMemoryError: The device has a limit, and the block does not fit below it.
         """
+        with self._change():
+            return self._allocate(device, size_bytes, stream, needed_bytes, choice)
+
+    def _allocate(
+        self, device: int, size_bytes: int, stream: int, needed_bytes: tuple[int, ...], choice: Hashable
+    ) -> int:
         placement = self.placement(device)
         try:
             address = placement.allocate(size_bytes, stream)
@@ -152,8 +169,43 @@ class Tape:
         return address
 
     def free(self, device: int, address: int, size_bytes: int, stream: int) -> None:
-        self._emit(EVENT_FREE, device, address, size_bytes, stream)
-        self._placements[device].free(address)
+        self._dead.append((device, address, size_bytes, stream))
+        self._free_dead()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other thread runs an operator or changes a placement in this ``with`` block. Blocks that die in others meanwhile are freed at its end."""
+        try:
+            with _one_at_a_time:
+                yield
+        finally:
+            self._free_dead()
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        with self.alone():
+            before, self._is_changing = self._is_changing, True
+            try:
+                yield
+            finally:
+                self._is_changing = before
+
+    def _free_dead(self) -> None:
+        """Free the blocks that died, unless a change is being made, in another thread or below: this is called after each."""
+        while self._dead and _one_at_a_time.acquire(blocking=False):
+            try:
+                if self._is_changing:
+                    return
+                self._is_changing = True
+                try:
+                    while self._dead:
+                        device, address, size_bytes, stream = self._dead.popleft()
+                        self._emit(EVENT_FREE, device, address, size_bytes, stream)
+                        self._placements[device].free(address)
+                finally:
+                    self._is_changing = False
+            finally:
+                _one_at_a_time.release()
 
     def _emit(self, kind: int, device: int, address: int, size_bytes: int, stream: int, stack: int = 0) -> None:
         if self._is_open:
