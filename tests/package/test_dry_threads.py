@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -140,3 +141,29 @@ def test_a_tensor_that_dies_while_segments_are_returned_is_freed_afterwards(monk
     assert torch.cuda.memory_allocated() == 0
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() == 0
+
+
+@pytest.mark.usefixtures("run")
+def test_processes_that_are_forked_while_a_thread_computes_do_not_hang() -> None:
+    """Workers of data loaders, next to a thread that prefetches."""
+    ends = threading.Event()
+
+    def prefetch() -> None:
+        while not ends.is_set():
+            torch.ones(8, 8).to("cuda", non_blocking=True) * 2
+
+    with ThreadPoolExecutor(1) as pool:
+        prefetching = pool.submit(prefetch)
+        try:
+            for _ in range(5):
+                worker = multiprocessing.get_context("fork").Process(target=lambda: torch.ones(3) + 1)
+                worker.start()
+                worker.join(20)
+                is_stuck = worker.is_alive()
+                worker.kill()
+                worker.join()
+                assert not is_stuck
+                assert worker.exitcode == 0
+        finally:
+            ends.set()
+        prefetching.result()

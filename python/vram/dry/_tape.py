@@ -38,6 +38,10 @@ from vram.recording import _process
 # Held during an operator, and while placements change. A block may die at any moment, also while another one is placed: in another thread,
 # or in a garbage collection of the same one.
 _one_at_a_time = threading.RLock()
+# A process that is forked, such as the worker of a data loader, has only the thread that forked it: no other may hold the lock then.
+os.register_at_fork(
+    before=_one_at_a_time.acquire, after_in_parent=_one_at_a_time.release, after_in_child=_one_at_a_time.release
+)
 
 
 @dataclass(frozen=True)
