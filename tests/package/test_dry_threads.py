@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,38 @@ def test_processes_that_are_forked_while_a_thread_computes_do_not_hang() -> None
         finally:
             ends.set()
         prefetching.result()
+
+
+def train_for_real() -> tuple[type, float]:
+    torch.manual_seed(0)
+    model = nn.Linear(400, 1000)
+    loss = model(torch.ones(700, 400)).square().mean()
+    loss.backward()
+    return type(model.weight.data), loss.item()
+
+
+def test_executors_are_followed_in_each_dry_run_and_compute_between_them(tmp_path: Path) -> None:
+    expected = train_for_real()
+    assert expected[0] is torch.Tensor
+    made: list[Any] = []
+    with ThreadPoolExecutor(1, initializer=lambda: made.append(MAKE[0]())) as pool:
+        for number in range(3):
+            with dry_run(path=tmp_path / f"{number}.vtrace"):
+                made.append(pool.submit(MAKE[2]).result(60))
+                assert all(each.device.type == "cuda" for each in made)
+                assert torch.cuda.memory_allocated() == len(made) * 4 * _BIG
+                made.clear()
+            assert pool.submit(train_for_real).result(60) == expected
+
+
+def test_threads_that_outlast_a_dry_run_compute_again(tmp_path: Path) -> None:
+    torch.save({"weight": torch.ones(_BIG)}, tmp_path / "model.pt")
+    expected = train_for_real()
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        pool = ThreadPool(1)
+        assert pool.apply(MAKE[2]).device.type == "cuda"
+    assert pool.apply(train_for_real) == expected
+    loaded = pool.apply(torch.load, (tmp_path / "model.pt",))["weight"]
+    assert (type(loaded), loaded.sum().item()) == (torch.Tensor, _BIG)
+    pool.close()
+    pool.join()

@@ -109,7 +109,18 @@ class Fakes(FakeTensorMode):
     def __init__(self, **options: Any) -> None:
         self.here = threading.local()
         self._ragged = itertools.count(_FIRST_RAGGED)
+        self.has_ended = False
         super().__init__(**options)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.has_ended and FakeTensor not in types:
+            return func(*args, **(kwargs or {}))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def __exit__(self, *error: Any) -> None:
+        if self.has_ended and torch._C._get_dispatch_mode(_FAKE) is None:
+            torch._C._set_dispatch_mode(self)  # which is missing; see DryMode.end()
+        super().__exit__(*error)
 
     @property
     def avoid_device_init(self) -> bool:
@@ -226,8 +237,16 @@ class DryMode(TorchDispatchMode):
         self._lacks_accelerator = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.fakes.has_ended:
+            if torch._C._get_dispatch_mode(_FAKE) is self.fakes:
+                torch._C._unset_dispatch_mode(_FAKE)  # PyTorch's C++ code, and torch.load(), ask for it
+            return func(*args, **(kwargs or {}))
         with self.tape.alone():
             return self._dispatch(func, types, args, kwargs or {})
+
+    def end(self) -> None:
+        """Compute as without a dry run from now on, in threads that have entered this mode and still run."""
+        self.fakes.has_ended = True
 
     def _dispatch(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func is torch.ops.prim.device.default:

@@ -192,6 +192,7 @@ class Session:
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
             stack.enter_context(mode.fakes)
             stack.enter_context(mode)
+            stack.callback(mode.end)
             mode.calibrate()
             Order().put_in_place(patches)
             stack.enter_context(fake_ranks(self._world_size, patches, mode))
