@@ -225,6 +225,18 @@ def test_other_files_are_renamed_and_deleted(tmp_path: Path) -> None:
         os.remove(tmp_path / "a")
 
 
+@pytest.mark.filterwarnings("ignore:a dry run saves nothing")
+@pytest.mark.usefixtures("run")
+def test_a_folder_is_deleted_with_files_of_the_same_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    old = tmp_path / "old" / "model.pt"
+    old.parent.mkdir()
+    old.touch()
+    torch.save(model().state_dict(), "model.pt")
+    shutil.rmtree("old")
+    assert not old.parent.exists()
+
+
 @pytest.mark.usefixtures("run")
 def test_a_sparse_tensor_on_the_gpu_is_refused() -> None:
     with pytest.raises(DryRunError, match=r"test_dry_files\.py:\d+: .*sparse tensor on the GPU"):

@@ -9,6 +9,9 @@ from typing import Any
 
 from vram.dry._patches import Patches
 
+# Parameters of os: the folders that paths are in, as open files.
+_FOLDERS = ("dir_fd", "src_dir_fd", "dst_dir_fd")
+
 
 class Unsaved:
     """The paths that the program has saved to, by its own account.
@@ -36,6 +39,8 @@ class Unsaved:
         """Return the function, which leaves files out that were not saved."""
 
         def called(*paths: Any, **named: Any) -> Any:
+            if any(named.get(folder) is not None for folder in _FOLDERS):  # not of the current folder: shutil.rmtree()
+                return call(*paths, **named)
             source = paths[0] if paths else named.get("src", named.get("path", ""))
             path = "" if isinstance(source, int) else _path(source)
             is_unsaved = path in self._found and self._found[path] == _state(
