@@ -267,8 +267,10 @@ class TracedRun:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         session = self._running()
-        self._parameters = session.parameters()
-        session.leave()
+        try:
+            self._parameters = session.parameters()
+        finally:
+            session.leave()
         self._is_done = True
         self._ran_out = kind is not None and kind.__name__ == "OutOfMemoryError"
         if kind is not None and not self._ran_out and not (isinstance(error, SystemExit) and not error.code):

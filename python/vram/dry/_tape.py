@@ -90,6 +90,13 @@ class Tape:
         options.stacks = STACKS_PYTHON if has_stacks else STACKS_NONE
         if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
             raise VramError(tr("no dry run: {}").format(_library.last_error()))
+        try:
+            self._begin(has_stacks=has_stacks)
+        except BaseException:  # such as KeyboardInterrupt
+            library().vram_record_stop()
+            raise
+
+    def _begin(self, *, has_stacks: bool) -> None:
         # Keeps the interpreter's lock: no other thread may come between the events of an operator.
         self._record, self._record_time, capture = (
             keeping_the_lock(library(), f"vram_{name}") for name in ("record_event", "record_time", "capture_stack")
