@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
-from vram.dry import dry_run
+from vram.dry import DryRun, _interrupts, dry_run
 from vram.dry._patches import Patches
+from vram.dry._tape import Tape
 from vram.recording import _process
 
 
@@ -45,3 +49,82 @@ def test_results_that_fail_end_the_dry_run(tmp_path: Path, monkeypatch: pytest.M
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), dry_run(path=tmp_path / "dry.vtrace") as run:
         patch.setattr(run._session, "parameters", raising)
     assert torch.empty is empty
+
+
+def pause() -> None:
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        time.sleep(0.001)
+
+
+def make_and_pause(made: list[Any]) -> None:
+    made.append(torch.ones(3).cuda())
+    pause()
+
+
+def leave_and_pause(run: DryRun) -> None:
+    run.__exit__(None, None, None)
+    pause()
+
+
+def test_ctrl_c_within_an_operator_interrupts_the_program_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's C++ code calls the operators of a dry run, also where an exception aborts the process."""
+    allocate = Tape.allocate
+    ended: list[Any] = []
+
+    def interrupted(*arguments: Any) -> int:
+        signal.raise_signal(signal.SIGINT)
+        address = allocate(*arguments)
+        ended.append(address)
+        return address
+
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        monkeypatch.setattr(Tape, "allocate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            make_and_pause(ended)
+        assert [type(each) for each in ended] == [int, FakeTensor]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_while_a_dry_run_begins_or_ends_interrupts_it_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = torch.empty
+
+    def interrupted(*_arguments: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_process, "describe", interrupted)
+        with pytest.raises(KeyboardInterrupt), dry_run(path=tmp_path / "first.vtrace"):
+            pause()
+    run = dry_run(path=tmp_path / "second.vtrace").__enter__()
+    monkeypatch.setattr(run._session, "parameters", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        leave_and_pause(run)
+    assert torch.empty is empty
+    assert run._is_done
+
+
+def test_ctrl_c_ends_an_operator_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_interrupts, "_MAX_DELAY_SECONDS", 0.1)
+
+    def hanging(*_arguments: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        while True:
+            time.sleep(0.001)
+
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        monkeypatch.setattr(Tape, "allocate", hanging)
+        with pytest.raises(KeyboardInterrupt):
+            torch.ones(3).cuda()
+
+
+def test_an_interrupted_program_leaves_gradients_on(tmp_path: Path) -> None:
+    """Ctrl-C may come between torch.no_grad() and its end."""
+    run = dry_run(path=tmp_path / "dry.vtrace").__enter__()
+    torch.set_grad_enabled(False)
+    run.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert torch.is_grad_enabled()

@@ -19,6 +19,7 @@ from vram._sizes import format_size
 from vram._texts import tr
 from vram.dry import _at_limit, _edited, _least, _program
 from vram.dry._gpu import Gpu
+from vram.dry._interrupts import Interrupts
 from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak, contributions, error_of, fits_on, module_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class TracedRun:
         self._ran_out = False
         self._error: str | None = None  # that the program ended with, if it is another one
         self._session: Session | None = None
+        self._interrupts = Interrupts()
         self._is_done = False
         self._parameters: dict[str, Parameter] = {}
         self._least: dict[tuple[Path, str], int] = {}  # by trace and allocator
@@ -259,18 +261,30 @@ class TracedRun:
             used.raise_oom,
             used.has_stacks,
         )
-        session.enter()
-        self._session = session
+        interrupts = self._interrupts
+        interrupts.is_blocked = True
+        interrupts.begin()
+        try:
+            session.enter()
+            self._session = session
+        finally:
+            interrupts.is_blocked = False
+            if self._session is None:
+                interrupts.end()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         session = self._running()
+        self._interrupts.is_blocked = True
         try:
             self._parameters = session.parameters()
         finally:
-            session.leave()
+            try:
+                session.leave(is_interrupted=kind is KeyboardInterrupt)
+            finally:
+                self._interrupts.end()
         self._is_done = True
         self._ran_out = kind is not None and kind.__name__ == "OutOfMemoryError"
         if kind is not None and not self._ran_out and not (isinstance(error, SystemExit) and not error.code):

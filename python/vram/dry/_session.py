@@ -83,6 +83,7 @@ class Session:
         self.on_step: Callable[[int], None] = lambda _number: None
         self._scopes = Scopes(lambda number: self.on_step(number))
         self._stack = contextlib.ExitStack()
+        self._needs_gradients = torch.is_grad_enabled()
 
     @property
     def steps(self) -> int:
@@ -200,8 +201,10 @@ class Session:
             stack.callback(self._scopes.stop)
             self._stack = stack.pop_all()
 
-    def leave(self) -> None:
+    def leave(self, *, is_interrupted: bool = False) -> None:
         self._stack.close()
+        if is_interrupted:  # perhaps between torch.no_grad() and its end
+            torch.set_grad_enabled(self._needs_gradients)
         if self.unknown_operators:
             names = ", ".join(sorted(self.unknown_operators))
             warnings.warn(
