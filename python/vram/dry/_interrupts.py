@@ -16,6 +16,7 @@ _MAX_DELAY_SECONDS = 2.0  # then it comes wherever the program is: something may
 _KEPT = tuple(
     os.sep + os.path.join(*path)
     for path in (
+        ("vram", "dry", "_fakes.py"),
         ("vram", "dry", "_mode.py"),
         ("vram", "dry", "_storages.py"),
         ("vram", "dry", "_tape.py"),

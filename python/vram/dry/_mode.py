@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import threading
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 import torch
 from torch._subclasses import fake_tensor
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nested._internal.nested_int import NestedIntNode
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -31,6 +29,7 @@ from vram._texts import tr
 from vram.dry import _bounds, _ctc, _cudnn, _engine, _guard, _known
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
+from vram.dry._fakes import FAKE, Fakes
 from vram.dry._kernels import Allocation, Call, Kernels
 from vram.dry._layouts import is_dense
 from vram.dry._lines import users_line, warn
@@ -42,9 +41,7 @@ from vram.dry._values import DryRunError, Unknown, Values
 
 # Tensors on the CPU that are made from nothing are fake above this size.
 _MAX_REAL_BYTES = 256 << 10
-_FIRST_RAGGED = 1 << 40  # the numbers of ragged sizes of nested tensors: real ones count from 0
 _HIDDEN = torch.device("meta")  # where gradients are while autograd's engine asks; see _device_for_autograd()
-_FAKE = torch._C._TorchDispatchModeKey.FAKE
 _ATEN = torch.ops.aten
 # Results that are allocated in another order than they are returned.
 _BIRTHS = {
@@ -79,59 +76,6 @@ _HANDLED = {**SIZED, **_cudnn.HANDLED, **_ctc.HANDLED}
 _RANGES = frozenset({_ATEN.arange.default, _ATEN.arange.start, _ATEN.arange.start_step})
 _CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy", "aten::from_file"})
 _HAS_ACCELERATOR = torch._C._accelerator_getAccelerator if hasattr(torch._C, "_accelerator_getAccelerator") else None
-
-
-class _OfThread:
-    """An attribute of a mode that each thread has for itself."""
-
-    def __init__(self, first: Any) -> None:
-        self._first = first  # makes the value of a thread that has none
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, mode: Any, owner: type | None = None) -> Any:
-        here = mode.here.__dict__
-        if self._name not in here:
-            here[self._name] = self._first()
-        return here[self._name]
-
-    def __set__(self, mode: Any, value: Any) -> None:
-        mode.here.__dict__[self._name] = value
-
-
-class Fakes(FakeTensorMode):
-    """PyTorch's fake tensors, which must not touch a GPU even if the program believes that there is one, and which several threads use."""
-
-    in_kernel_invocation = _OfThread(bool)
-    enter_stack = _OfThread(list)
-
-    def __init__(self, **options: Any) -> None:
-        self.here = threading.local()
-        self._ragged = itertools.count(_FIRST_RAGGED)
-        self.has_ended = False
-        super().__init__(**options)
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.has_ended and FakeTensor not in types:
-            return func(*args, **(kwargs or {}))
-        return super().__torch_dispatch__(func, types, args, kwargs)
-
-    def __exit__(self, *error: Any) -> None:
-        if self.has_ended and torch._C._get_dispatch_mode(_FAKE) is None:
-            torch._C._set_dispatch_mode(self)  # which is missing; see DryMode.end()
-        super().__exit__(*error)
-
-    @property
-    def avoid_device_init(self) -> bool:
-        return True
-
-    def create_symbolic_nested_int(self, *, nt_tensor_id: int | None = None) -> Any:
-        """Return the ragged size of a nested tensor as real ones have it: PyTorch's own is for compilers."""
-        return torch.SymInt(NestedIntNode(next(self._ragged) if nt_tensor_id is None else nt_tensor_id, 1))
-
-    def __deepcopy__(self, memo: Any) -> Fakes:
-        return self  # a copy of a tensor belongs to the same dry run
 
 
 class Streams(threading.local):
@@ -238,8 +182,8 @@ class DryMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.fakes.has_ended:
-            if torch._C._get_dispatch_mode(_FAKE) is self.fakes:
-                torch._C._unset_dispatch_mode(_FAKE)  # PyTorch's C++ code, and torch.load(), ask for it
+            if torch._C._get_dispatch_mode(FAKE) is self.fakes:
+                torch._C._unset_dispatch_mode(FAKE)  # PyTorch's C++ code, and torch.load(), ask for it
             return func(*args, **(kwargs or {}))
         with self.tape.alone():
             return self._dispatch(func, types, args, kwargs or {})
@@ -323,7 +267,7 @@ class DryMode(TorchDispatchMode):
 
     @staticmethod
     def compute(func: Any, args: Any, kwargs: Any) -> Any:
-        mode = torch._C._unset_dispatch_mode(_FAKE)
+        mode = torch._C._unset_dispatch_mode(FAKE)
         try:
             return func(*args, **kwargs)
         finally:
