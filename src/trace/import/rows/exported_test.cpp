@@ -1,6 +1,7 @@
 #include "trace/import/rows/exported.hpp"
 
 #include "trace/export/export.hpp"
+#include "trace/import/rows/row.hpp"
 #include "trace/testing/import_bytes.hpp"
 #include "trace/testing/sample_trace.hpp"
 #include "trace/testing/synthetic_trace.hpp"
@@ -146,6 +147,23 @@ TEST(ImportJsonLines, SpacesEscapesAndUnknownMembersAreRead) {
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(spelled(*read, read->events[0]),
             "alloc 0 0x10 8 stream 0 pool ? '' 'é😀\n' ''; a b.py | 3 | f;  | 0 | g");
+}
+
+TEST(ImportRows, MoreThanThereIsMemoryForIsRefused) {
+  Trace trace;
+  rows::Row row;
+  row.action = "alloc";
+  rows::Collector events(trace, 10 * sizeof(Event));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(events.add(row));
+  const auto refused = events.add(row);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kTooLarge);
+  EXPECT_THAT(refused.error().message, HasSubstr("needs more than"));
+  row.user_metadata = std::string(11 * sizeof(Event), 'x');
+  EXPECT_FALSE(rows::Collector(trace, 10 * sizeof(Event)).add(row));
+  row.user_metadata.clear();
+  row.stack = std::string(11 * sizeof(Event), 'x') + rows::kFrameEnd;
+  EXPECT_FALSE(rows::Collector(trace, 10 * sizeof(Event)).add(row));
 }
 
 TEST(ImportExportedErrors, NameTheRowAndWhatWasExpected) {

@@ -1,5 +1,6 @@
 #include "trace/import/rows/row.hpp"
 
+#include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "trace/export/export.hpp"
@@ -83,7 +84,12 @@ Result<> Collector::add(const Row& row) {
   trace_.has_stacks |= event.stack != 0;
   trace_.has_pools |= row.pool.has_value();
   device->events.push_back(event);
-  return {};
+  memory_bytes_ += sizeof(Event);
+  if (memory_bytes_ <= max_memory_bytes_) return {};
+  return fail(Code::kTooLarge,
+              "the file needs more than {} of memory, which this machine can spare: read it on a "
+              "machine with more",
+              format_bytes(max_memory_bytes_));
 }
 
 void Collector::finish() {
@@ -134,6 +140,7 @@ StackId Collector::stack_of(const std::string& frames) {
 FrameId Collector::frame_of(std::string_view text) {
   const auto [known, is_new] = frames_.try_emplace(std::string(text), 0);
   if (!is_new) return known->second;
+  memory_bytes_ += 2 * text.size();  // as a key, and in the trace
   const size_t colon = find_line(text);
   const size_t file_end = std::min({colon, text.find(' '), text.size()});
   std::string_view file = text.substr(0, colon == text.npos ? file_end : colon);
@@ -155,10 +162,15 @@ FrameId Collector::frame_of(std::string_view text) {
 ContextId Collector::context_of(const Row& row) {
   if (row.compile_id.empty() && row.user_metadata.empty() && row.category.empty()) return 0;
   StringTable& strings = trace_.tables.strings;
-  return trace_.tables.contexts.intern({.compile_id = strings.intern(row.compile_id),
-                                        .user_metadata = strings.intern(row.user_metadata),
-                                        .category = strings.intern(row.category),
-                                        .forward_stack = 0});
+  const size_t known = trace_.tables.contexts.size();
+  const ContextId context =
+      trace_.tables.contexts.intern({.compile_id = strings.intern(row.compile_id),
+                                     .user_metadata = strings.intern(row.user_metadata),
+                                     .category = strings.intern(row.category),
+                                     .forward_stack = 0});
+  if (trace_.tables.contexts.size() > known)
+    memory_bytes_ += row.compile_id.size() + row.user_metadata.size() + row.category.size();
+  return context;
 }
 
 }  // namespace vram::trace::rows

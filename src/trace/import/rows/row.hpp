@@ -2,6 +2,7 @@
 // import/rows; one thread at a time.
 #pragma once
 
+#include "base/memory.hpp"
 #include "base/pod_vector.hpp"
 #include "base/result.hpp"
 #include "trace/trace.hpp"
@@ -43,11 +44,13 @@ template <typename Number>
 [[nodiscard]] Result<Number> parse_whole(std::string_view text);
 
 // Collects rows of all devices in any order into a trace with the events of one device after
-// another.
+// another. A small compressed file may have more rows than the machine has memory for.
 class Collector {
  public:
-  explicit Collector(Trace& trace) : trace_(trace) {}
+  explicit Collector(Trace& trace, uint64_t max_memory_bytes = default_memory_limit_bytes())
+      : trace_(trace), max_memory_bytes_(max_memory_bytes) {}
 
+  // kTooLarge if the events and their texts need more memory than that.
   [[nodiscard]] Result<> add(const Row& row);
   // Moves the events in. Nothing may be added later.
   void finish();
@@ -64,6 +67,8 @@ class Collector {
   [[nodiscard]] ContextId context_of(const Row& row);
 
   Trace& trace_;
+  const uint64_t max_memory_bytes_;
+  uint64_t memory_bytes_ = 0;
   std::vector<Device> devices_;
   size_t last_device_ = 0;
   // Neighbours share most: the last ones are kept with their ids.
