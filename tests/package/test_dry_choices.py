@@ -252,6 +252,22 @@ def test_a_gradient_scaler_steps(tmp_path: Path) -> None:
     assert run.steps == 2
 
 
+def test_objects_are_passed_among_ranks(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace", world_size=3):
+        distributed: Any = torch.distributed
+        gathered: list[Any] = [None] * 3
+        distributed.all_gather_object(gathered, {"rank": 0})
+        assert gathered == [{"rank": 0}] * 3
+        collected: list[Any] = [None] * 3
+        distributed.gather_object("a", collected, dst=0)
+        received: list[Any] = [None]
+        sent = ["seed"]
+        distributed.scatter_object_list(received, [7, 8, 9])
+        distributed.broadcast_object_list(sent, src=0)
+        assert (collected, received, sent) == (["a"] * 3, [7], ["seed"])
+        assert torch.cuda.max_memory_allocated() == 0
+
+
 def test_distributed_data_parallel(tmp_path: Path) -> None:
     from torch.nn.parallel import DistributedDataParallel
 

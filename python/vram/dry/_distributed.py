@@ -41,6 +41,7 @@ def fake_ranks(world_size: int, patches: Patches, mode: DryMode) -> Iterator[Non
 
     patches.put(distributed, "init_process_group", init)
     _answer_reducers(patches)
+    _pass_objects(patches)
     if world_size > 1:
         init()
     try:
@@ -62,6 +63,27 @@ def _leave_out_propagation(patches: Patches, mode: DryMode) -> None:
             return propagate(propagator, schema)
 
     patches.put(ShardingPropagator, "_propagate_tensor_meta_non_cached", uncounted)
+
+
+def _pass_objects(patches: Patches) -> None:
+    """Let collectives of Python objects pass those of this rank: PyTorch sends them as tensors, whose values a dry run does not have."""
+
+    def all_gather_object(object_list: Any, obj: Any, *_arguments: Any, **_named: Any) -> None:
+        object_list[:] = [obj] * len(object_list)
+
+    def gather_object(obj: Any, object_gather_list: Any = None, *_arguments: Any, **_named: Any) -> None:
+        if object_gather_list is not None:
+            object_gather_list[:] = [obj] * len(object_gather_list)
+
+    def scatter_object_list(found: Any, objects: Any = None, *_arguments: Any, **_named: Any) -> None:
+        if objects:
+            found[0] = objects[0]
+
+    def broadcast_object_list(*_arguments: Any, **_named: Any) -> None: ...
+
+    for module in (torch.distributed, torch.distributed.distributed_c10d):
+        for each in (all_gather_object, gather_object, scatter_object_list, broadcast_object_list):
+            patches.put(module, each.__name__, each)
 
 
 class _Silent:
