@@ -253,3 +253,12 @@ def test_profilers_profile_the_host(tmp_path: Path, capfd: pytest.CaptureFixture
         with torch.cuda.profiler.profile():
             x * 2
     assert "Failed to record CUDA event" not in capfd.readouterr().err
+
+
+def test_cuda_graphs_are_refused(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        with pytest.raises(VramError, match=r"test_dry_machine.py:\d+: a dry run does not capture CUDA graphs"):
+            torch.cuda.CUDAGraph()
+        assert torch.cuda.CUDAGraph | None  # as annotations of libraries
+        with pytest.raises(VramError, match="does not capture CUDA graphs"), torch.cuda.graph(None):  # type: ignore[arg-type]
+            pass

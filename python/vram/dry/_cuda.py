@@ -16,11 +16,14 @@ from typing import Any
 
 import torch
 
+from vram._texts import tr
 from vram.dry._gpu import Gpu
+from vram.dry._lines import users_line
 from vram.dry._mode import Streams
 from vram.dry._patches import Patches
 from vram.dry._placement import Counter
 from vram.dry._tape import Tape
+from vram.dry._values import DryRunError
 
 _numbers = itertools.count(1)  # of the streams
 
@@ -174,6 +177,7 @@ def _memory(gpu: Gpu, tape: Tape, context_bytes: int) -> dict[str, Any]:
         "reset_accumulated_memory_stats": lambda _device=None: None,
         "mem_get_info": info,
         "memory_stats": stats,
+        "memory_snapshot": lambda *_arguments, **_named: [],
         "memory_summary": lambda *_arguments, **_named: "a dry run has no caching allocator\n",
         "empty_cache": tape.empty_cache,
         "_record_memory_history": _nothing,
@@ -274,6 +278,17 @@ def _scatter(tensor: Any, devices: list[int], sizes: Any, dim: int, streams: Any
     return found
 
 
+class _NoGraph:
+    """Refuses a CUDA graph: its memory is in a pool of its own, which stays as long as the graph. A class, since libraries name it as a type."""
+
+    def __new__(cls, *_arguments: Any, **_named: Any) -> Any:
+        raise DryRunError(
+            tr(
+                "{}: a dry run does not capture CUDA graphs, whose memory it cannot predict; leave the capture out of the dry run"
+            ).format(users_line())
+        )
+
+
 def _nothing(*_arguments: Any, **_named: Any) -> int:
     return 0
 
@@ -311,6 +326,9 @@ def put_in_place(patches: Patches, gpu: Gpu, count: int, context_bytes: int, tap
     everything = {**_devices(gpu, count), **_streams(streams), **memory}
     patches.put_where_found(torch.cuda, everything)
     patches.put_where_found(torch.cuda.memory, memory)
+    graphs = dict.fromkeys(("CUDAGraph", "graph", "make_graphed_callables"), _NoGraph)
+    patches.put_where_found(torch.cuda, graphs)
+    patches.put_where_found(torch.cuda.graphs, graphs)
     patches.put_where_found(torch.cuda.random, everything)
     patches.put_where_found(
         torch.cuda.nvtx, dict.fromkeys(("range_push", "range_pop", "range_start", "range_end", "mark"), _nothing)
