@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -289,8 +290,8 @@ def saved_in_memory() -> Any:
     return file
 
 
-def saved_on_disk(folder: Path) -> Path:
-    torch.save(nn.Linear(4, 4).cuda().state_dict(), folder / "model.pt")
+def saved_as_a_whole(folder: Path) -> Path:
+    torch.save(nn.Linear(4, 4).cuda(), folder / "model.pt")
     return folder / "model.pt"
 
 
@@ -300,10 +301,44 @@ def test_what_was_not_saved_cannot_be_loaded(tmp_path: Path) -> None:
     with dry_run(path=tmp_path / "dry.vtrace"):
         with pytest.raises(FileNotFoundError):
             torch.load(tmp_path / "model.pt")
-        for saved in (saved_in_memory(), saved_on_disk(tmp_path)):
+        for saved in (saved_in_memory(), saved_as_a_whole(tmp_path)):
             with pytest.raises(DryRunError, match=r"test_dry_programs\.py:\d+: torch.load\(\) .* copy\.deepcopy\(\)"):
                 torch.load(saved)
     assert torch.load is load
+
+
+@pytest.mark.filterwarnings("ignore:a dry run saves nothing")
+def test_the_best_model_is_loaded_again(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        model = nn.Sequential(nn.Linear(256, 256), nn.BatchNorm1d(256)).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+        model(torch.randn(8, 256, device="cuda")).sum().backward()
+        optimizer.step()
+        state = {"epoch": 3, "model": model.state_dict(), "optimizer": optimizer.state_dict(), "best": [0.5, None]}
+        torch.save(state, tmp_path / "last.pt")
+        shutil.copyfile(tmp_path / "last.pt", tmp_path / "best.pt")
+        before = torch.cuda.memory_allocated()
+        found = torch.load(tmp_path / "best.pt")
+        tensors = [each for each in found["model"].values() if each.is_cuda]
+        assert (found["epoch"], found["best"]) == (3, [0.5, None])
+        assert [(each.shape, each.dtype) for each in tensors] == [
+            (each.shape, each.dtype) for each in model.state_dict().values()
+        ]
+        in_states = sum(each.nbytes for each in tensors) + 2 * sum(each.nbytes for each in model.parameters())
+        assert in_states <= torch.cuda.memory_allocated() - before <= in_states + (32 << 10)
+        del found, tensors
+        assert torch.cuda.memory_allocated() == before
+        found = torch.load(tmp_path / "last.pt", map_location="cpu")
+        assert torch.cuda.memory_allocated() == before
+        assert {each.device.type for each in found["model"].values()} == {"cpu"}
+        model.load_state_dict(found["model"])
+        optimizer.load_state_dict(found["optimizer"])
+        tied = torch.ones(64, 4, device="cuda")
+        torch.save([tied, tied[2:].t()], tmp_path / "tied.pt")
+        a, b = torch.load(tmp_path / "tied.pt")
+        assert a.untyped_storage()._cdata == b.untyped_storage()._cdata
+        assert (b.shape, b.stride(), b.storage_offset()) == ((4, 62), (1, 4), 8)
+    assert not list(tmp_path.glob("*.pt"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

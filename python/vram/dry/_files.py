@@ -3,7 +3,7 @@
 A file is read for real: scripts continue from `checkpoint["epoch"]`, from random states and from data sets. What it has for the CPU are tensors with
 values, whose memory is the file itself until something is written into them (mmap), so a checkpoint of any size takes no memory of the host. What
 map_location, or the file, places on a GPU is a fake tensor. PyTorch allocates a whole storage at once there, when it reads the first tensor
-of it; so does the dry run. Nothing is saved, and what would have been is not renamed, copied or deleted.
+of it; so does the dry run. Nothing is saved, and what would have been is not renamed, copied or deleted; its shapes are remembered.
 """
 
 # mypy: allow-untyped-calls
@@ -16,8 +16,10 @@ import sys
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vram._texts import tr
+from vram.dry import _remembered
 from vram.dry._lines import users_line, warn
 from vram.dry._patches import Patches
 from vram.dry._unsaved import Unsaved
@@ -61,10 +63,10 @@ def _can_be_mapped(file: Any) -> bool:
         return False
 
 
-def put_in_place(patches: Patches) -> None:
+def put_in_place(patches: Patches, fakes: FakeTensorMode) -> None:
     """Let the program load files, and save nothing."""
     _load_for_real(patches)
-    _save_nothing(patches)
+    _save_nothing(patches, fakes)
 
 
 def _load_for_real(patches: Patches) -> None:
@@ -109,7 +111,7 @@ def _none_for_files(find: Any) -> Any:
     return found
 
 
-def _save_nothing(patches: Patches) -> None:
+def _save_nothing(patches: Patches, fakes: FakeTensorMode) -> None:
     load, save = torch.load, torch.save
     has_saved = False
     unsaved = Unsaved()
@@ -122,10 +124,14 @@ def _save_nothing(patches: Patches) -> None:
             save(saved, *arguments, **named)  # a part of a tensor with values, which pickle or copy asks for
             return
         has_saved = True
-        unsaved.add(arguments[0] if arguments else named.get("f"))
+        unsaved.add(arguments[0] if arguments else named.get("f"), _remembered.remembered(saved))
         warn(tr("a dry run saves nothing: torch.save() is left out"))
 
     def load_what_is_there(*arguments: Any, **named: Any) -> Any:
+        contents = unsaved.contents(arguments[0] if arguments else named.get("f"))
+        if contents is not None:
+            location = arguments[1] if len(arguments) > 1 else named.get("map_location")
+            return _remembered.loaded(contents, location, fakes)
         try:
             return load(*arguments, **named)
         except (EOFError, FileNotFoundError) as error:

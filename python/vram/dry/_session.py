@@ -170,7 +170,7 @@ class Session:
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
             _profiler.put_in_place(patches)
             _reading.put_in_place(patches, mode)
-            _files.put_in_place(patches)
+            _files.put_in_place(patches, mode.fakes)
             _factories.put_in_place(patches)
             _tensor_types.put_in_place(patches)
             _flex.put_in_place(patches)

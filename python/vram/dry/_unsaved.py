@@ -21,11 +21,20 @@ class Unsaved:
 
     def __init__(self) -> None:
         self._found: dict[str, Any] = {}  # by path: the state of an older file of this name
+        self._contents: dict[str, Any] = {}  # by path: a description
 
-    def add(self, file: Any) -> None:
-        """Note that the program was to write this file, if it is a path."""
+    def add(self, file: Any, contents: Any = None) -> None:
+        """Note that the program was to write this file, if it is a path, and a description of what."""
         if isinstance(file, (str, bytes, os.PathLike)):
             self._found[_path(file)] = _state(file)
+            self._contents[_path(file)] = contents
+
+    def contents(self, file: Any) -> Any:
+        """Return the description of what the program was to write to this file; None: there is none, or it has written the file since."""
+        if not isinstance(file, (str, bytes, os.PathLike)):
+            return None
+        path = _path(file)
+        return self._contents.get(path) if path in self._found and self._found[path] == _state(file) else None
 
     def put_in_place(self, patches: Patches) -> None:
         for module, name in ((os, "rename"), (os, "replace"), (shutil, "move")):
@@ -46,8 +55,10 @@ class Unsaved:
             is_unsaved = path in self._found and self._found[path] == _state(
                 source
             )  # and the program has not written it since
+            contents = self._contents.get(path)
             if not is_kept:
                 self._found.pop(path, None)
+                self._contents.pop(path, None)
             if not is_unsaved:
                 return call(*paths, **named)
             target = paths[1] if len(paths) > 1 else named.get("dst")
@@ -55,7 +66,7 @@ class Unsaved:
                 return None
             if os.path.isdir(target):
                 target = os.path.join(target, os.path.basename(path))
-            self.add(target)
+            self.add(target, contents)
             return target if call.__module__ == "shutil" else None
 
         return called
