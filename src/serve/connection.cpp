@@ -50,8 +50,10 @@ bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
 }
 
 void Hub::start_handshakes() {
-  while (handshakes < limits.handshakes && !handshake_queue.empty())
-    handshake_queue.back()->start_handshake();
+  while (handshakes < limits.handshakes && !handshake_queue.empty()) {
+    takes_newest = !takes_newest;
+    (takes_newest ? handshake_queue.back() : handshake_queue.front())->start_handshake();
+  }
   if (handshake_queue.empty()) return;
   end_silent_handshakes();
   handshake_timer.expires_after(limits.handshake_silence / 4);

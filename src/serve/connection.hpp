@@ -183,6 +183,7 @@ struct Hub {
   size_t password_checks = 0;
   size_t handshakes = 0;
   std::list<Connection*> handshake_queue = {};  // connections that wait for one, the newest last
+  bool takes_newest = false;                    // of them, the last time
   // Memory that answers take until their clients have read them.
   size_t held_bytes = 0;
   struct Sent {
@@ -206,8 +207,9 @@ struct Hub {
   // if it has done so for `limits.timeout`.
   [[nodiscard]] bool make_room(const std::function<bool(const Connection&)>& would_help =
                                    [](const Connection&) { return true; });
-  // Begins as many handshakes as there may be, the last to come first: a new client is not kept
-  // out by many that came before and say nothing. As long as connections remain in the queue, ends
+  // Begins as many handshakes as there may be, in turn with the last and with the first to come: a
+  // client is kept out neither by many that came before and say nothing, nor by many that come
+  // after it again and again. As long as connections remain in the queue, ends
   // handshakes whose clients have been silent for `limits.handshake_silence`.
   void start_handshakes();
   // At most as many as there are connections in the queue. Each makes room for another handshake

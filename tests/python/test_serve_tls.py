@@ -8,6 +8,7 @@ import ctypes
 import http.client
 import json
 import pathlib
+import selectors
 import shutil
 import socket
 import ssl
@@ -274,6 +275,62 @@ def test_a_client_comes_in_while_silent_handshakes_keep_coming(
             crowd.join(60)
         print(json.dumps({"waits_s": waits}))
         assert max(waits) < 5, waits  # a machine may be busy; it was the 10 s that a handshake may take
+        assert serve.end() == 0
+
+
+class Crowd:
+    """Clients that begin a handshake and say nothing. Each comes again when it is closed."""
+
+    def __init__(self, serve: Serve) -> None:
+        self._serve = serve
+        self._selector = selectors.DefaultSelector()
+
+    def grow(self, count: int) -> None:
+        for _ in range(count):
+            connection = self._serve.connect()
+            connection.sendall(b"\x16\x03\x01\x02\x00\x01")
+            self._selector.register(connection, selectors.EVENT_READ)
+
+    def come_again(self) -> None:
+        closed = [key.fileobj for key, _ in self._selector.select(0.01)]
+        for connection in closed:
+            self._selector.unregister(connection)
+            assert isinstance(connection, socket.socket)
+            connection.close()
+        self.grow(len(closed))
+
+    def leave(self) -> None:
+        for key in list(self._selector.get_map().values()):
+            assert isinstance(key.fileobj, socket.socket)
+            key.fileobj.close()
+        self._selector.close()
+
+
+def test_a_client_is_served_though_many_come_after_it_again_and_again(
+    machine: Machine, tmp_path: pathlib.Path, authority: Authority
+) -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    config = web_config(tmp_path, authority)
+    with Serve(machine, tmp_path, "--web-config", str(config)) as serve:
+        crowd = Crowd(serve)
+        crowd.grow(200)
+        client = serve.connect()
+        client.sendall(outgoing.read())
+        client.setblocking(False)
+        begin = time.monotonic()
+        crowd.grow(600)
+        answer = b""
+        while not answer and time.monotonic() - begin < 30:
+            crowd.come_again()
+            with contextlib.suppress(BlockingIOError):
+                answer = client.recv(3)
+        print(json.dumps({"wait_s": round(time.monotonic() - begin, 2)}))
+        assert answer == b"\x16\x03\x03"  # it was closed after the 10 s that a handshake may take
+        client.close()
+        crowd.leave()
         assert serve.end() == 0
 
 
