@@ -166,7 +166,8 @@ Result<> DiffCommand::check_outputs() const {
   for (const std::string& path : {junit_, sarif_, html_})
     VRAM_TRY(check_output(file_output(path), inputs.paths));
   std::erase_if(inputs.paths, is_baseline);
-  return check_output(file_output(baseline_), inputs.paths);
+  VRAM_TRY(check_output(file_output(baseline_), inputs.paths));
+  return check_outputs_differ({output_.path, junit_, sarif_, html_, baseline_});
 }
 
 Result<LoadedSide> DiffCommand::load(const std::string& first, const std::vector<std::string>& more,

@@ -50,6 +50,16 @@ bool are_same_file(const std::string& a, const std::string& b) {
          !error;
 }
 
+// Also if there is no file yet. Devices and pipes take any number of outputs.
+bool are_same_place(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (b.empty() || std::filesystem::is_other(a, error)) return false;
+  const auto place = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  };
+  return are_same_file(a, b) || place(a) == place(b);
+}
+
 }  // namespace
 
 Result<> check_output(const Output& output, const std::vector<std::string>& inputs) {
@@ -63,6 +73,15 @@ Result<> check_output(const Output& output, const std::vector<std::string>& inpu
   if (target) return {};
   const bool can_help = output.can_be_forced && !output.is_forced;
   return tl::unexpected(can_help ? with_force(target.error()) : target.error());
+}
+
+Result<> check_outputs_differ(const std::vector<std::string>& paths) {
+  for (auto path = paths.begin(); path != paths.end(); ++path) {
+    const auto is_it = [&](const std::string& other) { return are_same_place(*path, other); };
+    if (!path->empty() && std::any_of(path + 1, paths.end(), is_it))
+      return fail(Code::kBadInput, "{}: two outputs are the same file; name another one", *path);
+  }
+  return {};
 }
 
 namespace {

@@ -35,6 +35,8 @@ struct Output {
 // call it before the work whose result goes there.
 [[nodiscard]] Result<> check_output(const Output& output,
                                     const std::vector<std::string>& inputs = {});
+// Checks that no two outputs of a command are the same file, of which one would be lost. "": none.
+[[nodiscard]] Result<> check_outputs_differ(const std::vector<std::string>& paths);
 
 // Writes to standard output if there is no path. A file appears when it is complete; a text's last
 // line marks it as written by vram, so that a later one may replace it.

@@ -130,6 +130,30 @@ def test_an_input_is_never_the_output(words: tuple[str, ...], tmp_path: Path, mo
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-o", "new.txt", "--junit", "./new.txt"),
+        ("--sarif", "old.txt", "--html", "link.txt", "--force"),
+        ("--junit", "new.txt", "--save-baseline", "new.txt"),
+    ],
+    ids=" ".join,
+)
+def test_two_outputs_are_never_the_same_file(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to("old.txt")
+    done = vram("diff", DEMO, DEMO, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "two outputs are the same file; name another one" in done.stderr
+    assert not (tmp_path / "new.txt").exists()
+    assert (tmp_path / "old.txt").read_text() == "old"
+    for_devices = vram("diff", DEMO, DEMO, "--junit", "/dev/null", "--sarif", "/dev/null", "--force")
+    assert for_devices.returncode == 0, for_devices.stderr
+
+
 def test_the_last_line_of_a_text_says_who_wrote_it(tmp_path: Path) -> None:
     report(tmp_path / "report.txt")
     text = (tmp_path / "report.txt").read_text()
