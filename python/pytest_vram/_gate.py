@@ -91,7 +91,9 @@ class Gate:
         for marker in item.iter_markers("vram"):
             if marker.args or not marker.kwargs or not set(marker.kwargs) <= {"peak", "assume"}:
                 raise pytest.UsageError(
-                    tr('{}: expected @pytest.mark.vram(peak="2GiB"), found {}').format(item.nodeid, _call(marker))
+                    tr("{}: expected @pytest.mark.vram with peak, assume or both, such as {}, found {}").format(
+                        item.nodeid, 'vram(peak="2GiB", assume={"model.py:42": 0.5})', _call(marker)
+                    )
                 )
         self.limit_of(item)
         self.assumed_of(item)

@@ -157,7 +157,11 @@ def test_unmeasured():
 @pytest.mark.parametrize(
     ("mark", "expected"),
     [
-        ("", 'expected @pytest.mark.vram(peak="2GiB"), found vram()'),
+        (
+            "",
+            "expected @pytest.mark.vram with peak, assume or both, such as "
+            'vram(peak="2GiB", assume={"model.py:42": 0.5}), found vram()',
+        ),
         ('"2GiB"', "found vram('2GiB')"),
         ('peak="2GiB", most=3', "found vram(peak='2GiB', most=3)"),
         ("assume=0.5", "vram: assume: expected a dict such as {'train.py:42': 0.5}, found 0.5"),
