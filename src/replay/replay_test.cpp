@@ -50,7 +50,7 @@ TEST(Replay, TriesOtherAddressesWhereTheyMayDecide) {
     const Program program = fragmenting_program(seed);
     for (uint64_t capacity = 800; capacity <= 1500; capacity += 20) {
       const ReplayResult result = replayed(program, "torch", capacity * kMiB);
-      EXPECT_EQ(result.layouts_tried, result.device_frees > 0 ? 9u : 1u);
+      EXPECT_EQ(result.layouts_tried, 9u);
       EXPECT_LE(result.layouts_completed, result.layouts_tried);
       EXPECT_EQ(result.completed, result.layouts_completed > 0);
       EXPECT_EQ(result.completed, !result.oom.has_value());
@@ -58,6 +58,14 @@ TEST(Replay, TriesOtherAddressesWhereTheyMayDecide) {
     }
   }
   EXPECT_GT(divided, 0) << "no case in which addresses decided";
+}
+
+TEST(Replay, RecordedAddressesCountIfNothingIsReleased) {
+  Program program = fragmenting_program(1);
+  EXPECT_EQ(replayed(program, "torch", 4000 * kMiB).layouts_tried, 9u);
+  program.recorded_calls.push_back({.kind = DriverCall::Kind::kAlloc, .size_bytes = 3 * kMiB});
+  EXPECT_EQ(replayed(program, "torch", 4000 * kMiB).layouts_tried, 1u);
+  EXPECT_EQ(replayed(program, "torch", 900 * kMiB).layouts_tried, 9u);
 }
 
 TEST(Replay, AddressesDecideNothingForExpandableSegmentsNorWithoutALimit) {

@@ -249,12 +249,13 @@ class Run {
   }
 
   // Without a limit nothing has to fit; ranges mapped in reserved address space are the allocator's
-  // to place.
+  // to place. If nothing was released, a recording's addresses are as likely as any, unless it has
+  // none.
   bool may_depend_on_addresses() {
     const bool takes_segments = gpu_.stats()[gpu::Call::kAllocSegment].count > 0;
     const bool follows_recording = result_.matched_calls == segments_.log().size();
-    return result_.capacity_bytes && result_.device_frees > 0 && takes_segments &&
-           !follows_recording;
+    const bool is_placed = !program_.recorded_calls.empty() && result_.device_frees == 0;
+    return result_.capacity_bytes && takes_segments && !follows_recording && !is_placed;
   }
 
   const Program& program_;

@@ -1,8 +1,11 @@
 """The least memory with which a program runs, found by replays of its trace.
 
 More is not always enough: the allocator divides what it has differently, and a program that continues with less where a request fails can run
-with less than what it fails with. So after a search for an amount that suffices for the trace and for variants of it (_varied.py), amounts
-above it are tried with each of them, and the least is above all that fail.
+with less than what it fails with. So after a search for an amount that suffices, amounts above it are tried, and the least is above all that fail.
+
+Which of two equal free blocks PyTorch's allocator takes depends on the addresses that the driver gives to segments, and so on all that the process
+maps, which a dry run can't know. So each amount has to suffice with several layouts of addresses, most of them random. With the addresses of a
+real run, replays put each block where it was: histories of nine programs near their least memory on an H200, six of which ran out of it.
 
 With expandable segments, a memory fraction (torch.cuda.set_per_process_memory_fraction) is another limit than a GPU of this size. PyTorch compares it
 with what is reserved and the whole request, of which it may have to map only a part; but it maps whole pages, which may exceed the fraction. So each
@@ -11,6 +14,7 @@ amount has to suffice as both.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import tempfile
@@ -19,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vram.dry import _program, _varied
+from vram.dry import _program
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -50,12 +54,8 @@ def least_bytes(trace: Path, allocator: str) -> int:
 
     with tempfile.TemporaryDirectory(prefix="vram-dry-") as name, ThreadPoolExecutor(os.cpu_count()) as threads:
         folder = Path(name)
-        written = [trace, *(_varied.write(trace, folder) if is_varied(allocator) else ())]
-        # Replays read a .vtrace file faster than the text of the same trace.
-        traces = [*threads.map(lambda path: _compact(path, folder), written)]
-        found = max(threads.map(lambda path: _found_bytes(path, allocator), traces))
-        cases = [case for trace in traces for case in _cases(trace, allocator)]
-        return _Probes(cases, found, threads).least_bytes()
+        replayed = _unplaced(trace, folder) if is_placed_by_driver(allocator) else _compact(trace, folder)
+        return _Probes(_cases(replayed, allocator), _found_bytes(replayed, allocator), threads).least_bytes()
 
 
 def _found_bytes(trace: Path, allocator: str) -> int:
@@ -80,12 +80,25 @@ def _expands(allocator: str) -> bool:
     return _is_torch(allocator) and "expandable_segments=True" in allocator
 
 
-def is_varied(allocator: str) -> bool:
-    """Whether variants of a trace have to complete, too: where blocks divide what the allocator has, as PyTorch's do without expandable segments."""
+def is_placed_by_driver(allocator: str) -> bool:
+    """Whether addresses from the driver decide which blocks the allocator takes, as with PyTorch's without expandable segments."""
     return _is_torch(allocator) and not _expands(allocator)
 
 
+def _unplaced(trace: Path, folder: Path) -> Path:
+    """Return the trace without segments, whose addresses replays would take."""
+    lines = trace
+    if trace.suffix == ".vtrace":
+        lines = folder / "whole.jsonl"
+        _program.convert(trace, lines)
+    path = folder / "unplaced.jsonl"
+    with lines.open() as events, path.open("w") as kept:
+        kept.writelines(event for event in events if not json.loads(event)["action"].startswith("segment_"))
+    return _compact(path, folder)
+
+
 def _compact(trace: Path, folder: Path) -> Path:
+    """Return the trace as a .vtrace file, which replays read faster than the text of the same trace."""
     if trace.suffix == ".vtrace":
         return trace
     path = folder / f"{trace.stem}.vtrace"
@@ -132,9 +145,10 @@ class _Probes:
 
     def _completes(self, case: _Case, capacity: int) -> bool:
         result = _program.replay(case.trace, case.allocator, capacity=case.times * capacity)
-        if result["completed"] and not result["retries"] and not result["caught_ooms"]:
+        layouts, completed = result["layouts_tried"], result["layouts_completed"]
+        if completed == layouts == 1 and not result["retries"] and not result["caught_ooms"]:
             self._enough[case] = min(self._enough[case], self._unrestricted_bytes(case, capacity, result))
-        return bool(result["completed"])
+        return bool(result["completed"]) and completed == layouts
 
     @staticmethod
     def _unrestricted_bytes(case: _Case, capacity: int, result: dict[str, Any]) -> float:

@@ -15,9 +15,9 @@ from vram.dry._gpu import Gpu
 # of the first kind, with which 0.6 % was chosen, was found by bisection, to half a percent: one failed with 0.1 % more than predicted, none with more.
 # Of 68 of the second and the third kind, none needed more than 1.8 % above the prediction, and four more than 0.7 % (bench/prediction).
 _ERROR_FIXED, _ERROR, _ERROR_DESCRIBED, _ERROR_AT_LIMIT, _ERROR_OF_UNKNOWN = 0.002, 0.004, 0.0065, 0.017, 0.05
-# The first two of them if the least memory is that of variants, too (_varied.py): room for 0.3 %. Of 31 least memories of PyTorch's default allocator
-# that were found by bisection, six are above the prediction, by at most 0.27 %; of 44 with expandable segments, which have no variants, nine by more.
-_ERROR_VARIED = 0.001
+# The first two of them if the least memory is that of several layouts of addresses (_least.py): room for 0.3 %. It was chosen with 31 least memories
+# of PyTorch's default allocator that were found by bisection: six were above the prediction then, by at most 0.27 %.
+_ERROR_OF_LAYOUTS = 0.001
 # An operator without rules adds this and its operands and results to the deviation, which leaves room for 2.9 times as much. Of the operators of
 # bench/prediction besides convolutions and recurrent layers, 307 of 322 need less in all calls that were measured; most others are reductions,
 # which have rules.
@@ -78,7 +78,7 @@ def error_of(
     *,
     is_described: bool = False,
     is_fixed: bool = False,
-    is_varied: bool = False,
+    tries_layouts: bool = False,
 ) -> float:
     """Return the standard deviation of the predicted least memory, as a share of it.
 
@@ -89,13 +89,13 @@ def error_of(
         unknown_bytes: The operands and results of the largest call of an operator without rules; None: all operators have rules.
         is_described: cuDNN answered for the description of a GPU.
         is_fixed: No kernel has a choice of how much it takes.
-        is_varied: The least memory is enough for variants of the trace, too.
+        tries_layouts: The least memory is enough with several layouts of addresses.
     """
     known = _ERROR_FIXED if is_fixed else _ERROR
     if is_described:
         known = _ERROR_DESCRIBED
-    elif is_varied:
-        known = _ERROR_VARIED
+    elif tries_layouts:
+        known = _ERROR_OF_LAYOUTS
     parts = [known if spared_bytes is None else _ERROR_AT_LIMIT]
     for share, size_bytes in ((_ERROR_OF_ESTIMATES, estimated_bytes), (_ERROR_OF_SPARED, spared_bytes or 0)):
         parts.append(share * size_bytes / max(1, needed_bytes))

@@ -74,21 +74,16 @@ Address AddressSpace::predict_segment(uint64_t bytes) const {
   return place_for_region(whole_regions(bytes));
 }
 
-// One of the places that the driver might choose: the best hole of a region, a gap, or below
-// everything.
+// Anywhere: what else the process maps decides which holes the driver finds, and in which order.
 Address AddressSpace::any_place(uint64_t bytes) const {
-  std::vector<Address> places;
-  for (const auto& [base, region] : regions_) {
-    const Segment hole = hole_for(region, base, bytes);
-    if (hole.bytes != 0) places.push_back(hole.address);
+  const uint64_t whole = whole_regions(bytes);
+  const uint64_t places = (kSegmentsTop - std::min(whole, kSegmentsTop)) / kRegionBytes;
+  const uint64_t drawn = (uint64_t{layout_} << 40) + (taken_ << 8);
+  for (uint64_t attempt = 0; places != 0 && attempt < kAttempts; ++attempt) {
+    const Address address = (1 + scramble(drawn + attempt) % places) * kRegionBytes;
+    if (!touches_region(address, whole)) return address;
   }
-  for (const auto& [gap, gap_bytes] : gaps_) {
-    if (gap_bytes >= whole_regions(bytes)) places.push_back(gap + gap_bytes - whole_regions(bytes));
-  }
-  const Address below = below_all(whole_regions(bytes));
-  if (below != 0) places.push_back(below);
-  if (places.empty()) return 0;
-  return places[scramble((uint64_t{layout_} << 32) + taken_) % places.size()];
+  return below_all(whole);
 }
 
 Address AddressSpace::take_segment(uint64_t bytes) {

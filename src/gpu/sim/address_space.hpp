@@ -10,12 +10,11 @@
 // below everything. Known addresses (of a recording) teach it where to continue, how far
 // regions reach, and which holes are none because something else is in them.
 //
-// What else the process maps (pinned host memory, libraries) is not known, so the driver may choose
-// otherwise: a layout other than 0 picks among the possible places at random, the same ones each
-// time. What comes out the same in several layouts does not depend on addresses.
+// What else the process maps (kernels, pinned host memory, libraries) is not known, so the driver
+// may choose otherwise: a layout other than 0 places each segment at random, the same each time.
+// What comes out the same in several layouts does not depend on addresses.
 //
-// Says nothing about memory. Not thread-safe; a segment costs a scan over its region, and with a
-// layout other than 0 over all regions.
+// Says nothing about memory. Not thread-safe; a segment costs a scan over its region.
 #pragma once
 
 #include "gpu/memory.hpp"
@@ -73,6 +72,9 @@ class NewestRoom {
 class AddressSpace {
  public:
   static constexpr uint64_t kRegionBytes = uint64_t{32} << 20;
+  // Random places that are tried before one below all regions; all are taken only if these fill
+  // most of the address space.
+  static constexpr uint64_t kAttempts = 64;
   // The first region ends here unless an address was known before it.
   static constexpr Address kSegmentsTop = 0x7f00'0000'0000;
   // The reservations' part: no real address reaches it, so a recording's never do.

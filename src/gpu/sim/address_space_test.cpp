@@ -84,6 +84,18 @@ TEST(AddressSpaceTest, ALaterRegionInAGapAboveIsStillTriedFirst) {
   EXPECT_EQ(space.take_segment(2 * kMiB), third + 20 * kMiB);
 }
 
+TEST(AddressSpaceTest, OtherLayoutsHaveSegmentsInAnyOrder) {
+  int rising = 0;
+  for (uint32_t layout = 1; layout <= 100; ++layout) {
+    AddressSpace space(layout);
+    const Address first = space.take_segment(20 * kMiB);
+    rising += space.take_segment(64 * kMiB) > first ? 1 : 0;
+    EXPECT_TRUE(space.validate(nullptr));
+  }
+  EXPECT_GT(rising, 30);
+  EXPECT_LT(rising, 70);
+}
+
 TEST(AddressSpaceTest, OtherLayoutsChooseOtherPlacesTheSameEachTime) {
   const auto places = [](uint32_t layout) {
     AddressSpace space(layout);
