@@ -59,7 +59,7 @@ class Run {
   Run(const Program& program, const ReplayOptions& options, const Peer& peer,
       const AllocatorSpec& spec)
       : program_(program),
-        gpu_(sim_options(options, peer)),
+        gpu_(sim_options(program, options, peer)),
         segments_(gpu_, program),
         allocator_(peer.make(spec.settings, {.program = program,
                                              .segments = segments_,
@@ -99,9 +99,11 @@ class Run {
   [[nodiscard]] const std::vector<DriverCall>& log() const { return segments_.log(); }
 
  private:
-  static gpu::SimOptions sim_options(const ReplayOptions& options, const Peer& peer) {
+  static gpu::SimOptions sim_options(const Program& program, const ReplayOptions& options,
+                                     const Peer& peer) {
     gpu::SimOptions sim;
     sim.address_layout = options.address_layout;
+    sim.has_any_address = program.recorded_calls.empty();
     const bool is_fraction = options.capacity_is_fraction && peer.has_memory_fraction;
     const bool ends_there = options.capacity_bytes && !is_fraction;
     const uint64_t end = ends_there ? *options.capacity_bytes : kMaxDeviceBytes;

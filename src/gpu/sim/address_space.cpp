@@ -68,13 +68,30 @@ void AddressSpace::note_room(Address base, Region& region) {
 
 Address AddressSpace::predict_segment(uint64_t bytes) const {
   if (bytes == 0 || bytes > kSegmentsTop) return 0;
-  if (layout_ != 0) return any_place(bytes);
+  if (layout_ != 0) return is_anywhere_ ? any_place(bytes) : possible_place(bytes);
   const auto region = region_with_room(bytes);
   if (region != regions_.end()) return hole_for(region->second, region->first, bytes).address;
   return place_for_region(whole_regions(bytes));
 }
 
-// Anywhere: what else the process maps decides which holes the driver finds, and in which order.
+// One of the places that the driver might choose: the best hole of a region, a gap, or below
+// everything.
+Address AddressSpace::possible_place(uint64_t bytes) const {
+  std::vector<Address> places;
+  for (const auto& [base, region] : regions_) {
+    const Segment hole = hole_for(region, base, bytes);
+    if (hole.bytes != 0) places.push_back(hole.address);
+  }
+  for (const auto& [gap, gap_bytes] : gaps_) {
+    if (gap_bytes >= whole_regions(bytes)) places.push_back(gap + gap_bytes - whole_regions(bytes));
+  }
+  const Address below = below_all(whole_regions(bytes));
+  if (below != 0) places.push_back(below);
+  if (places.empty()) return 0;
+  return places[scramble((uint64_t{layout_} << 32) + taken_) % places.size()];
+}
+
+// Where the driver might find room if nothing is known of what else the process maps.
 Address AddressSpace::any_place(uint64_t bytes) const {
   const uint64_t whole = whole_regions(bytes);
   const uint64_t places = (kSegmentsTop - std::min(whole, kSegmentsTop)) / kRegionBytes;

@@ -11,10 +11,12 @@
 // regions reach, and which holes are none because something else is in them.
 //
 // What else the process maps (kernels, pinned host memory, libraries) is not known, so the driver
-// may choose otherwise: a layout other than 0 places each segment at random, the same each time.
-// What comes out the same in several layouts does not depend on addresses.
+// may choose otherwise: a layout other than 0 picks among the possible places at random, the same
+// ones each time; or, where no address is known, any place. What comes out the same in several
+// layouts does not depend on addresses.
 //
-// Says nothing about memory. Not thread-safe; a segment costs a scan over its region.
+// Says nothing about memory. Not thread-safe; a segment costs a scan over its region, and with a
+// layout other than 0 over all regions.
 #pragma once
 
 #include "gpu/memory.hpp"
@@ -81,8 +83,9 @@ class AddressSpace {
   static constexpr Address kReservationsBase = uint64_t{1} << 58;
   static constexpr Address kReservationsEnd = uint64_t{1} << 62;
 
-  // layout 0: by the rules above.
-  explicit AddressSpace(uint32_t layout = 0) : layout_(layout) {}
+  // layout 0: by the rules above; others: at possible places, or anywhere.
+  explicit AddressSpace(uint32_t layout = 0, bool is_anywhere = false)
+      : layout_(layout), is_anywhere_(is_anywhere) {}
 
   // Where the next segment of this size would go, from what is known now; 0 where there is no room.
   // take_segment takes it.
@@ -124,6 +127,7 @@ class AddressSpace {
   [[nodiscard]] static uint64_t largest_hole(const Region& region, Address base);
   void insert(Region& region, Address base, Segment segment);
 
+  [[nodiscard]] Address possible_place(uint64_t bytes) const;
   [[nodiscard]] Address any_place(uint64_t bytes) const;
   [[nodiscard]] Regions::const_iterator region_with_room(uint64_t bytes) const;
   // After each change of a region's segments.
@@ -146,6 +150,7 @@ class AddressSpace {
   Regions regions_;
   Gaps gaps_;
   uint32_t layout_;
+  bool is_anywhere_;
   uint64_t taken_ = 0;  // segments so far
   uint64_t last_serial_ = 0;
   Address lowest_ = 0;                   // of all regions so far; 0 before the first

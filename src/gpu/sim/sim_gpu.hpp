@@ -65,6 +65,7 @@ struct SimOptions {
   // the last mapping goes, for allocators that must not count on it.
   bool poison_on_unmap = false;
   uint32_t address_layout = 0;  // which of the possible addresses segments get: AddressSpace
+  bool has_any_address = false;  // or which of all
 };
 
 class SimGpu : public Memory, public Copies {
