@@ -162,7 +162,7 @@ def test_processes_that_are_forked_while_a_thread_computes_do_not_hang() -> None
                 worker.join(20)
                 is_stuck = worker.is_alive()
                 worker.kill()
-                worker.join()
+                worker.join(20)
                 assert not is_stuck
                 assert worker.exitcode == 0
         finally:
@@ -201,5 +201,4 @@ def test_threads_that_outlast_a_dry_run_compute_again(tmp_path: Path) -> None:
     assert pool.apply(train_for_real) == expected
     loaded = pool.apply(torch.load, (tmp_path / "model.pt",))["weight"]
     assert (type(loaded), loaded.sum().item()) == (torch.Tensor, _BIG)
-    pool.close()
-    pool.join()
+    pool.terminate()

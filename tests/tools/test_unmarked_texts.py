@@ -23,6 +23,7 @@ ENGLISH = {
     "vram/recover/_job.py": r"through the graph a second time",
     "vram/tensorflow.py": r"modified after being initialized",
     "vram/dry/_tape.py": r"CUDA out of memory|has no device",  # errors of PyTorch in a dry run
+    "vram/dry/_values.py": r"object cannot be interpreted",  # as Python says it
     "vram/dry/_cuda.py": r".",
     "vram/dry/_choices.py": r".",
     "vram/dry/_reading.py": r"cannot be converted to Scalar",

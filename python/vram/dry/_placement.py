@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vram._library import keeping_the_lock, library
+from vram._texts import tr
 from vram.dry._arithmetic import round_up
 
 BLOCK_BYTES = 512  # what sizes are rounded to
@@ -80,7 +81,9 @@ class _Addresses:
     def place(self, size_bytes: int) -> int:
         address = self._place(self._segments, size_bytes)
         if not address:
-            raise MemoryError(f"no range of {size_bytes} bytes is left of the addresses of a dry run's segments")
+            raise MemoryError(
+                tr("no range of {} bytes is left of the addresses of a dry run's segments").format(size_bytes)
+            )
         return int(address)
 
     def remove(self, address: int) -> None:

@@ -64,7 +64,7 @@ struct SimOptions {
   // Contents survive unmap while their handle lives, as on a GPU. With this they are poisoned when
   // the last mapping goes, for allocators that must not count on it.
   bool poison_on_unmap = false;
-  uint32_t address_layout = 0;  // which of the possible addresses segments get: AddressSpace
+  uint32_t address_layout = 0;   // which of the possible addresses segments get: AddressSpace
   bool has_any_address = false;  // or which of all
 };
 
