@@ -186,8 +186,7 @@ describe("pages of several recordings", () => {
     expect(shown).toEqual(devices[0].sites.map((site: { growth_bytes: number }) => site.growth_bytes));
     // The other recording in full.
     await page.selectOption('select[aria-label="Recording"]', "0");
-    await page.waitForTimeout(500);
-    expect((await figures(page)).requested).toBe(reportOf(a).peak.requested_bytes);
+    await expect.poll(async () => (await figures(page)).requested, { timeout: 20_000 }).toBe(reportOf(a).peak.requested_bytes);
     expect(problems).toEqual([]);
     await page.close();
   });
