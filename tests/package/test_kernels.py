@@ -362,6 +362,19 @@ def test_cudnn_normalizes_images_whose_channels_are_last_with_a_workspace(
     assert backward in (None, *sizes("aten.cudnn_batch_norm_backward.default", x, x, None))
 
 
+def test_values_of_a_mask_are_as_many_as_they_are() -> None:
+    mask = tensor(100, 64, dtype=torch.bool)
+    for values, copied in ((tensor(300), []), (tensor(600)[::2], [1200])):
+        call = Call("aten.index_put_.default", (tensor(100, 64), [mask], values, True), {}, ())
+        found = [each.size_bytes for each in kernels().allocations(call) if each.purpose == "contiguous values"]
+        assert found == copied
+
+
+def test_double_precision_has_an_estimate() -> None:
+    x = tensor(8, 64, 32, 32, dtype=torch.float64).to(memory_format=torch.channels_last)
+    assert sizes("aten.cudnn_batch_norm.default", x, None, None, None, None, True) > [0]
+
+
 def test_partial_statistics_depend_on_the_launch() -> None:
     """As recorded (shufflenet, bf16): 24 channels are not 32 wide."""
     x = tensor(48, 24, 28, 28, dtype=BF16).to(memory_format=torch.channels_last)

@@ -12,7 +12,7 @@ _THREADS, _WIDEST, _ROWS_OF_THREAD, _MOST_PARTS, _FEWEST_PARTS = 512, 32, 16, 12
 # cuDNN's persistent kernels take so many channels at once. 22 workspaces of each direction on an H200 led to these, and two probes and six of
 # another network's agree.
 _CHANNELS, _COUNTER_BYTES = 64, 4
-_ROWS_OF_TILE = {4: 64, 2: 160}  # in forward, by the bytes of an element
+_ROWS_OF_TILE = {8: 32, 4: 64, 2: 160}  # in forward, by the bytes of an element; that of 8 bytes was not measured
 _FORWARD_BYTES, _BACKWARD_BYTES = 1072, 1056  # besides what grows
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from vram.dry._arithmetic import ceil_div, round_up
 from vram.dry._convolutions import is_contiguous
+from vram.dry._layouts import copy_bytes
 
 # CUB's onesweep radix sort of pairs with values of 64 bits (its DispatchRadixSort): 8 bits in a pass, each with 256 counts of 8 bytes, and
 # for each tile 256 counts of 4 bytes that later tiles look back at. Its allocations are multiples of 256 bytes (its AliasTemporaries). The pairs
@@ -18,6 +19,7 @@ _PASS_BITS, _PASS_BYTES, _TILE_BYTES, _ALIGNMENT = 8, 2048, 1024, 256
 # A scan keeps a state of 16 bytes for each tile, and for 32 more (its ScanTileState). Recordings agree with these tiles.
 _STATE_BYTES, _PADDED_TILES = 16, 32
 _UNIQUE_TILE, _SCAN_TILE = 4608, 896
+_MASKS = ("torch.bool", "torch.uint8")
 
 
 def radix_sort_bytes(count: int, bits: int, key_bytes: int = 8) -> int:
@@ -67,8 +69,11 @@ def given(indices: Any, number: int) -> Any:
 def values_copy_bytes(tensor: Any, indices: Any, values: Any, chosen: int) -> int:
     """Return the bytes of a contiguous copy of what index_put() adds at so many places; 0: it is stored as the kernel wants it.
 
-    It is not if the values have to be expanded, or if a dimension before the indexed ones has no index.
+    It is not if the values have to be expanded, or if a dimension before the indexed ones has no index. How many places a mask chooses only the
+    values say.
     """
+    if any(index is not None and str(index.dtype) in _MASKS for index in indices):
+        return copy_bytes(values)
     indexed = [index is not None for index in indices] + [False] * (len(tensor.shape) - len(indices))
     count = chosen * math.prod(int(size) for size, is_indexed in zip(tensor.shape, indexed) if not is_indexed)
     leads = all(indexed[: sum(indexed)])
