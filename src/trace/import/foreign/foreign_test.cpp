@@ -198,6 +198,10 @@ TEST(Rmm, SaysWhereALineIsWrong) {
               HasSubstr("line 2: expected 6 columns, found 5"));
   EXPECT_THAT(with("1,noon,allocate,0x1000,512,0"), HasSubstr("a time such as 15:47:02.841961"));
   EXPECT_THAT(with("1,99999999999999,allocate,0x1000,512,0"), HasSubstr("a time such as"));
+  for (const char* time : {"24:00:00.0", "00:60:00.0", "00:00:61.0", "99:99:99"})
+    EXPECT_THAT(
+        with(fmt::format("1,{},allocate,0x1000,512,0", time)),
+        HasSubstr(fmt::format("expected a time such as 15:47:02.841961, found '{}'", time)));
   EXPECT_THAT(with("1,00:00:01.0,resize,0x1000,512,0"), HasSubstr("found 'resize'"));
   EXPECT_THAT(with("1,00:00:01.0,allocate,here,512,0"), HasSubstr("an address"));
   EXPECT_THAT(with("1,00:00:01.0,allocate,0x1000,-1,0"), HasSubstr("a size in bytes"));

@@ -54,9 +54,12 @@ class Times {
     }
     has_no_date_ = true;
     int64_t seconds = 0;
-    for (const size_t at : {size_t{0}, size_t{3}, size_t{6}}) {
+    constexpr std::array<uint32_t, 3> kMaxParts = {23, 59, 60};  // 60: a leap second
+    for (size_t i = 0; i < kMaxParts.size(); ++i) {
       VRAM_TRY_ASSIGN(const auto part,
-                      number_of<uint32_t>(text.substr(at, 2), "a time such as 15:47:02.841961"));
+                      number_of<uint32_t>(text.substr(3 * i, 2), "a time such as 15:47:02.841961"));
+      if (part > kMaxParts[i])
+        return fail(Code::kBadInput, "expected a time such as 15:47:02.841961, found '{}'", text);
       seconds = seconds * 60 + part;
     }
     int64_t fraction = 0;
