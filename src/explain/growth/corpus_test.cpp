@@ -7,6 +7,7 @@
 
 #include "explain/growth/growth.hpp"
 #include "explain/steps/steps.hpp"
+#include "explain/testing/growth.hpp"
 #include "explain/testing/trace_builder.hpp"
 #include "explain/testing/zoo.hpp"
 
@@ -74,11 +75,8 @@ struct Judged {
 
 Judged leaks_of(const Job& job) {
   const Made made = testing::record(job);
-  const Scopes scopes = build_scopes(made.trace, made.device());
-  const int64_t origin = made.trace.events[0].time_ns;
-  const Steps steps = find_steps(made.trace, made.device(), made.history, scopes, origin);
-  std::vector<Growth> growth =
-      find_growth(made.trace, made.device(), made.history, steps, origin, Names()).sites;
+  const Steps steps = testing::steps_of(made);
+  std::vector<Growth> growth = testing::growth_of(made, steps);
   std::erase_if(growth, [](const Growth& g) { return g.kind != GrowthKind::kLeak; });
   return {std::move(growth), static_cast<double>(steps.steps.size())};
 }

@@ -1,5 +1,6 @@
 #include "explain/growth/growth.hpp"
 #include "explain/steps/steps.hpp"
+#include "explain/testing/growth.hpp"
 #include "explain/testing/trace_builder.hpp"
 
 #include <gtest/gtest.h>
@@ -11,14 +12,8 @@
 namespace vram::explain::extended {
 namespace {
 
+using testing::growth_of;
 using testing::Made;
-
-std::vector<Growth> growth_of(const Made& made) {
-  const Scopes scopes = build_scopes(made.trace, made.device());
-  const int64_t origin = made.trace.events[0].time_ns;
-  const Steps steps = find_steps(made.trace, made.device(), made.history, scopes, origin);
-  return find_growth(made.trace, made.device(), made.history, steps, origin, Names()).sites;
-}
 
 struct Program {
   uint32_t steps = 30;

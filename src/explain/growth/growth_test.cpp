@@ -2,6 +2,7 @@
 #include "explain/growth/growth.hpp"
 
 #include "explain/steps/steps.hpp"
+#include "explain/testing/growth.hpp"
 #include "explain/testing/trace_builder.hpp"
 #include "explain/testing/zoo.hpp"
 
@@ -18,16 +19,10 @@
 namespace vram::explain {
 namespace {
 
+using testing::growth_of;
 using testing::Job;
 using testing::Made;
 using testing::record;
-
-std::vector<Growth> growth_of(const Made& made) {
-  const Scopes scopes = build_scopes(made.trace, made.device());
-  const int64_t origin = made.trace.events[0].time_ns;
-  const Steps steps = find_steps(made.trace, made.device(), made.history, scopes, origin);
-  return find_growth(made.trace, made.device(), made.history, steps, origin, Names()).sites;
-}
 
 std::vector<Growth> leaks_of(const Made& made) {
   std::vector<Growth> growth = growth_of(made);
@@ -439,11 +434,7 @@ uint32_t leaks_in(const Program& program) {
     std::mt19937 random(seed);
     const BirthFlags births = program(random);
     const testing::Made made = run(births, random);
-    const Scopes scopes = build_scopes(made.trace, made.device());
-    const int64_t origin = made.trace.events[0].time_ns;
-    const Steps steps = find_steps(made.trace, made.device(), made.history, scopes, origin);
-    const auto growth =
-        find_growth(made.trace, made.device(), made.history, steps, origin, {}).sites;
+    const auto growth = growth_of(made);
     leaking +=
         std::ranges::any_of(growth, [](const Growth& g) { return g.kind == GrowthKind::kLeak; })
             ? 1

@@ -4,6 +4,7 @@
 // the seeds from 1 to 40 and from 7,001 to 7,300.
 #include "explain/growth/growth.hpp"
 #include "explain/steps/steps.hpp"
+#include "explain/testing/growth.hpp"
 #include "explain/testing/trace_builder.hpp"
 
 #include <gtest/gtest.h>
@@ -384,11 +385,7 @@ Tally tally(const Program& program, bool has_stacks) {
   for (uint32_t seed = first; seed < first + result.jobs; ++seed) {
     Training t(seed, has_stacks);
     const Made made = program(t);
-    const Scopes scopes = build_scopes(made.trace, made.device());
-    const int64_t origin = made.trace.events[0].time_ns;
-    const Steps steps = find_steps(made.trace, made.device(), made.history, scopes, origin);
-    const auto growth =
-        find_growth(made.trace, made.device(), made.history, steps, origin, {}).sites;
+    const auto growth = testing::growth_of(made);
     const auto has = [&](GrowthKind kind) {
       return std::ranges::count(growth, kind, &Growth::kind);
     };
