@@ -103,7 +103,7 @@ class Run {
                                      const Peer& peer) {
     gpu::SimOptions sim;
     sim.address_layout = options.address_layout;
-    sim.has_any_address = program.recorded_calls.empty();
+    sim.places_anywhere = program.recorded_calls.empty();
     const bool is_fraction = options.capacity_is_fraction && peer.has_memory_fraction;
     const bool ends_there = options.capacity_bytes && !is_fraction;
     const uint64_t end = ends_there ? *options.capacity_bytes : kMaxDeviceBytes;

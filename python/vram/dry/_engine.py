@@ -1,4 +1,4 @@
-"""What autograd's engine and its C++ functions do, as far as it is another thing with plain tensors than with fake ones."""
+"""What autograd's engine and its C++ functions do differently with plain tensors than with fake ones."""
 
 # mypy: allow-untyped-calls
 
@@ -35,8 +35,8 @@ def is_running() -> bool:
     return torch._C._current_graph_task_id() != -1 and is_caller()
 
 
-def computes_loss_in(tensor: Any, other: Any) -> bool:
-    """Whether the gradient of a binary cross entropy is computed in this tensor."""
+def writes_loss_gradient(tensor: Any, other: Any) -> bool:
+    """Whether the gradient of a binary cross entropy is being computed, and the first operand is overwritten with the result."""
     if torch.is_grad_enabled() or not is_running():
         return False
     node = torch._C._current_autograd_node()

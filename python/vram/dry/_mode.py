@@ -55,7 +55,7 @@ _BIRTHS = {
 }
 # How many of their first results are on the GPU: seed and offset are not, outside of CUDA graphs.
 _ON_GPU = {_ATEN._scaled_dot_product_efficient_attention.default: 2}
-# The first result is contiguous, which fake ones with strides are not.
+# The first result is contiguous on a GPU; PyTorch's fake kernels keep the strides of an operand.
 _CONTIGUOUS = {
     _ATEN.native_layer_norm_backward.default,
     _ATEN.native_group_norm_backward.default,
@@ -476,7 +476,7 @@ class DryMode(TorchDispatchMode):
         if func is _ATEN.add.Tensor:
             return self.choices.in_place.is_active
         if func in (_ATEN.sub.Tensor, _ATEN.mul.Tensor):
-            return _engine.computes_loss_in(*args)
+            return _engine.writes_loss_gradient(*args)
         is_put = func is not _ATEN.index_put.default or (len(args) > 3 and args[3])
         return is_put and _engine.is_running()
 

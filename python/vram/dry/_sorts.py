@@ -7,7 +7,7 @@ from typing import Any
 
 from vram.dry._arithmetic import ceil_div, round_up
 from vram.dry._convolutions import is_contiguous
-from vram.dry._layouts import copy_bytes
+from vram.dry._layouts import copy_bytes, itemsize, numel
 
 # CUB's onesweep radix sort of pairs with values of 64 bits (its DispatchRadixSort): 8 bits in a pass, each with 256 counts of 8 bytes, and
 # for each tile 256 counts of 4 bytes that later tiles look back at. Its allocations are multiples of 256 bytes (its AliasTemporaries). The pairs
@@ -32,7 +32,7 @@ def radix_sort_bytes(count: int, bits: int, key_bytes: int = 8) -> int:
 
 
 def segment_sort_bytes(count: int, segments: int) -> int:
-    """Return the scratch of the sort that puts pairs back into their segments: PyTorch sorts less than 128 so, which is one pass."""
+    """Return the scratch of the sort that puts pairs back into their segments: PyTorch sorts fewer than 128 so, which is one pass."""
     return _counts_bytes(count, max(1, (segments - 1).bit_length()), _SEGMENT_TILE)
 
 
@@ -61,7 +61,7 @@ def index_bits(tensor: Any, indices: Any) -> int:
 
 
 def given(indices: Any, number: int) -> Any:
-    """Return the index of this number among those that are no None; None: there are fewer."""
+    """Return the index of this number among those that are not None; None: there are fewer."""
     found = [index for index in indices if index is not None]
     return found[number] if number < len(found) else None
 
@@ -77,9 +77,9 @@ def values_copy_bytes(tensor: Any, indices: Any, values: Any, chosen: int) -> in
     indexed = [index is not None for index in indices] + [False] * (len(tensor.shape) - len(indices))
     count = chosen * math.prod(int(size) for size, is_indexed in zip(tensor.shape, indexed) if not is_indexed)
     leads = all(indexed[: sum(indexed)])
-    if leads and is_contiguous(values) and math.prod(int(size) for size in values.shape) == count:
+    if leads and is_contiguous(values) and numel(values) == count:
         return 0
-    return count * int(values.dtype.itemsize)
+    return count * itemsize(values)
 
 
 def index_copy_bytes(indices: Any, number: int) -> int:

@@ -15,7 +15,7 @@ bool is_granular(uint64_t bytes) { return bytes != 0 && bytes % kGranularityByte
 
 SimGpu::SimGpu(const SimOptions& options)
     : costs_(options.costs),
-      addresses_(options.address_layout, options.has_any_address),
+      addresses_(options.address_layout, options.places_anywhere),
       physical_(options.devices, options.backing),
       backing_(options.backing),
       poison_on_unmap_(options.poison_on_unmap) {}

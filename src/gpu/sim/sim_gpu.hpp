@@ -64,8 +64,8 @@ struct SimOptions {
   // Contents survive unmap while their handle lives, as on a GPU. With this they are poisoned when
   // the last mapping goes, for allocators that must not count on it.
   bool poison_on_unmap = false;
-  uint32_t address_layout = 0;   // which of the possible addresses segments get: AddressSpace
-  bool has_any_address = false;  // or which of all
+  uint32_t address_layout = 0;   // where segments are placed: AddressSpace
+  bool places_anywhere = false;  // the other layouts: at any address, not only at possible ones
 };
 
 class SimGpu : public Memory, public Copies {
