@@ -4,6 +4,7 @@ The halves were fixed before any of the programs was measured, but after the fir
 `prove` are measured too, but only to show how exact the rules are for programs that they were not tuned for. `fresh` was added later, after rules
 had been changed with `prove` in view: its programs were predicted before they were measured for the first time. So were those of `blind`, which were
 written before rules were changed with `fresh` in view. `unseen` came last: programs of kinds that no other half has, committed before any of them ran on a GPU.
+`later` was written after the rules had been changed with `unseen` in view, and committed before any of its programs was predicted or ran on a GPU.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import fresh_language
 import fresh_others
 import fresh_vision
 import language
+import later_language
+import later_others
+import later_vision
 import others
 import unseen_language
 import unseen_others
@@ -26,7 +30,7 @@ import vision
 from training import Setup, Step
 
 HALVES = ("choose", "prove")
-GROUPS = (*HALVES, "fresh", "blind", "unseen")
+GROUPS = (*HALVES, "fresh", "blind", "unseen", "later")
 BOTH = ("fp32", "bf16_autocast")
 PURE = (*BOTH, "bf16")
 
@@ -69,6 +73,10 @@ def blind(build: Callable[[Setup], Step], *batches: int) -> Family:
 
 def unseen(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
     return Family(build.__name__, "unseen", build, (batches[0], batches[1]), precisions)
+
+
+def later(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
+    return Family(build.__name__, "later", build, (batches[0], batches[1]), precisions)
 
 
 FAMILIES = (
@@ -152,6 +160,24 @@ FAMILIES = (
     unseen(unseen_others.ode, 32, 100),
     unseen(unseen_others.perceiver, 12, 40),
     unseen(unseen_sound.codec, 12, 40),
+    later(later_vision.standardized, 16, 56, precisions=(*BOTH, "fp16")),
+    later(later_vision.registers, 16, 56),
+    later(later_vision.gates, 4, 16),
+    later(later_vision.centers, 5, 20, precisions=(*BOTH, "fp16")),
+    later(later_vision.clips, 12, 44),
+    later(later_vision.velocity, 20, 80, precisions=PURE),
+    later(later_language.alibi, 3, 9, precisions=PURE),
+    later(later_language.mistral, 2, 7, precisions=PURE),
+    later(later_language.qwen_lora, 3, 12, precisions=PURE),
+    later(later_language.gated_t5, 6, 24, precisions=PURE),
+    later(later_language.electra, 4, 14),
+    later(later_language.expert_choice, 4, 14, precisions=PURE),
+    later(later_language.packed, 128, 480),
+    later(later_others.isomorphism, 300, 1200),
+    later(later_others.separation, 5, 20),
+    later(later_others.dueling, 320, 1400),
+    later(later_others.purchases, 240, 1000),
+    later(later_others.autoformer, 32, 140),
 )
 
 
@@ -177,5 +203,5 @@ def preload() -> None:
     for name in ("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM", "T5ForConditionalGeneration", "BertForMaskedLM", "CLIPModel",
                  "Wav2Vec2ForAudioFrameClassification", "WhisperForConditionalGeneration", "SiglipModel", "Gemma3ForCausalLM",
                  "GPTNeoXForCausalLM", "ModernBertForMaskedLM", "PhiForCausalLM", "DebertaV2ForTokenClassification",
-                 "ViTMAEForPreTraining"):  # fmt: skip
+                 "ViTMAEForPreTraining", "MistralForCausalLM", "Qwen3ForCausalLM", "ElectraForPreTraining"):  # fmt: skip
         getattr(transformers, name)

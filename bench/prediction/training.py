@@ -13,6 +13,7 @@ from torch import Tensor, nn
 Step = Callable[[], Tensor]
 Inputs = tuple[Tensor, ...]
 T = TypeVar("T")
+Kind = str | Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
 # fp16 runs under autocast with a GradScaler; bf16 has weights, gradients and optimizer states in bfloat16.
 PRECISIONS = ("fp32", "bf16_autocast", "bf16", "fp16")
@@ -51,9 +52,11 @@ class Setup:
         return torch.autocast(torch.device(self.device).type, AUTOCAST[self.precision])
 
 
-def optimizer(kind: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """Returns an optimizer by name; a suffix chooses PyTorch's implementation (`adamw_fused`, `adam_loop`)."""
+def optimizer(kind: Kind, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """Returns an optimizer by name, or what a function makes; a suffix chooses PyTorch's implementation (`adamw_fused`, `adam_loop`)."""
     wanted = [parameter for parameter in parameters if parameter.requires_grad]
+    if not isinstance(kind, str):
+        return kind(wanted)
     name, _, way = kind.partition("_")
     ways: dict[str, dict[str, bool]] = {
         "": {},
@@ -80,7 +83,7 @@ def train(
     model: nn.Module,
     make: Callable[[], Inputs],
     loss_of: Callable[..., Tensor],
-    kind: str,
+    kind: Kind,
     *,
     max_norm: float = 0.0,
     accumulate: int = 1,
