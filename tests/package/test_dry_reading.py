@@ -264,6 +264,7 @@ CHOICES: dict[str, tuple[Callable[[Any], Any], int]] = {
     "max()": (lambda x: x.max(0)[1].tolist()[3], 7),
     "topk()": (lambda x: x.topk(2, dim=1).indices.cpu().numpy().max(), 4),
     "sort()": (lambda x: x.sort(1)[1].tolist()[0][0], 4),
+    "a stable sort": (lambda x: x.argsort(dim=0, stable=True).max().item(), 7),
     "a draw": (lambda x: torch.multinomial(x.softmax(1), 1).squeeze(1).tolist()[0], 4),
     "an action": (lambda x: torch.distributions.Categorical(logits=x).sample().cpu().numpy()[0], 4),
     "known numbers": (lambda x: torch.tensor([3, 9, 5]).cuda()[x[0, :2].argsort()].max().item(), 9),
@@ -294,12 +295,25 @@ def test_choices_are_the_largest(read: Callable[[Any], Any], largest: int, tmp_p
     assert len(run.largest_sizes) == 1
 
 
-def test_what_is_not_known_has_no_largest_value(tmp_path: Path) -> None:
-    with dry(tmp_path):
-        found = torch.randn(8, 5, device="cuda").argmax(1)
-        for change in (lambda x: x.copy_(torch.randn(8, device="cuda")), lambda x: x ^ 1, lambda x: x * -1):
-            with pytest.raises(DryRunError):
-                change(found.clone()).max().item()
+# Of positions from 0 to 4.
+NOT_BOUNDED: dict[str, Callable[[Any], Any]] = {
+    "overwritten": lambda x: x.copy_(torch.randn(8, device="cuda")),
+    "an operator without a rule": lambda x: x ^ 1,
+    "a product with a negative number": lambda x: x * -1,
+    "a product with a draw that may be negative": lambda x: x * torch.randint(-9, 3, (8,), device="cuda"),
+    "a difference from such a draw": lambda x: x - torch.randint(-9, 3, (8,), device="cuda"),
+    "counted": lambda x: torch.zeros_like(x).index_put_((x,), torch.ones_like(x), accumulate=True),
+    "counted by scatter_()": lambda x: torch.zeros_like(x).scatter_(0, x, torch.ones_like(x), reduce="add"),
+    "a sum with a factor": lambda x: torch.add(x, x, alpha=2),
+    "a difference with a negative factor": lambda x: torch.sub(x, x, alpha=-1),
+    "bytes taken for another type": lambda x: x.to(torch.int8).view(torch.int64),
+}
+
+
+@pytest.mark.parametrize("change", NOT_BOUNDED.values(), ids=NOT_BOUNDED)
+def test_what_is_not_known_has_no_largest_value(change: Callable[[Any], Any], tmp_path: Path) -> None:
+    with dry(tmp_path), pytest.raises(DryRunError, match="does not compute"):
+        change(torch.randn(8, 5, device="cuda").argmax(1)).max().item()
 
 
 LIBRARY = """

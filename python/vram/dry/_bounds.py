@@ -50,7 +50,9 @@ def largest_of(tensor: Any) -> Largest | None:
         return None
     values = _known.value_of(tensor) if isinstance(tensor, FakeTensor) else tensor
     if values is None:
-        return getattr(tensor.untyped_storage(), _known.BOUND, None)
+        dtype, largest = getattr(tensor.untyped_storage(), _known.BOUND, (None, None))
+        # A view of another type may take the bytes of several elements for one number.
+        return largest if dtype == tensor.dtype else None
     with _disable_current_modes():
         return Largest(int(values.max()), is_signed=bool(values.min() < 0))
 
@@ -128,6 +130,12 @@ def _difference(a: Any, b: Any) -> Largest | None:
     return Largest(from_.number, from_.is_choice and less.is_choice, is_signed)
 
 
+def _drawn(args: Any, _result: Any) -> Largest:
+    """Of torch.randint(high, size) and torch.randint(low, high, size)."""
+    low, high = args[:2] if isinstance(args[1], int) else (0, args[0])
+    return Largest(high - 1, is_signed=low < 0)
+
+
 # By operator: which of its results, and the rule.
 _RULES: dict[str, tuple[int, Rule]] = {
     **dict.fromkeys(("argmax", "argmin"), (0, _position)),
@@ -135,7 +143,7 @@ _RULES: dict[str, tuple[int, Rule]] = {
     **dict.fromkeys(("topk", "kthvalue"), (1, _position_in(2))),
     "multinomial": (0, lambda args, _result: Largest(_size(args[0], -1) - 1)),
     "nonzero": (0, lambda args, _result: Largest(max(args[0].shape, default=1) - 1)),
-    "randint": (0, lambda args, _result: Largest((args[1] if isinstance(args[1], int) else args[0]) - 1)),
+    "randint": (0, _drawn),
     "randperm": (0, lambda args, _result: Largest(args[0] - 1)),
     **dict.fromkeys(("clone", "_to_copy", "amax", "amin", "flip", "roll", "repeat", "_unique2"), (0, _first)),
     **dict.fromkeys(("index", "index_select", "gather", "take", "masked_select"), (0, _first)),
@@ -150,7 +158,7 @@ _RULES: dict[str, tuple[int, Rule]] = {
     "rsub": (0, lambda args, _result: _difference(args[1], args[0])),
     **dict.fromkeys(("minimum", "bitwise_and"), (0, _calculated(min))),
 }
-# Writes, by the number of the argument that is written.
+# Writes, by the number of the argument whose elements are written.
 _WRITES = {
     "copy_": 1,
     "fill_": 1,
@@ -166,18 +174,28 @@ def follow(func: Any, args: Any, kwargs: Any, result: Any) -> None:
     """Note the values of an operator's results, and of what it writes to, and their largest possible ones."""
     name = func._schema.name.removeprefix("aten::")
     found = None
-    if name in _WRITES and isinstance(args[0], FakeTensor) and args[0].dtype in _WHOLE:
+    if not _has_rules(name, args, kwargs):
+        pass
+    elif name in _WRITES and isinstance(args[0], FakeTensor) and args[0].dtype in _WHOLE:
         found = args[0], _after_write(name, args)
     elif name in _RULES:
         place, rule = _RULES[name]
+        # A stable sort has its dimension by name.
+        of_rule = (args[0], kwargs["dim"]) if name == "sort" and "dim" in kwargs else args
         outputs = list(leaves(result))
         if place == 1 and len(outputs) == 1:  # max() and its relatives of all elements
             place, rule = 0, _first
         if place < len(outputs) and outputs[place].dtype in _WHOLE:
-            found = outputs[place], rule(args, outputs[place])
+            found = outputs[place], rule(of_rule, outputs[place])
     _known.follow(func, args, kwargs, result)
     if found is not None and found[1] is not None and found[1].number < _MAX:
-        setattr(found[0].untyped_storage(), _known.BOUND, found[1])
+        setattr(found[0].untyped_storage(), _known.BOUND, (found[0].dtype, found[1]))
+
+
+def _has_rules(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether the rules hold for a call: they know neither factors of what is added, nor writes that add to what is there."""
+    accumulates = "reduce" in kwargs or (name == "index_put_" and bool(_argument(args, 3)))
+    return kwargs.get("alpha", 1) == 1 and not accumulates
 
 
 def _after_write(name: str, args: Any) -> Largest | None:

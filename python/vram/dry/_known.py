@@ -23,7 +23,7 @@ from vram.dry._tensors import is_on_gpu, leaves
 from vram.dry._values import Unknown
 
 _MAX_BYTES = 1 << 20  # of a storage whose contents are kept, and computed with
-# Attributes of storages: an UntypedStorage; what all elements are; a _bounds.Largest.
+# Attributes of storages: an UntypedStorage; what all elements are; the type of elements and their _bounds.Largest.
 _TWIN, _UNIFORM, BOUND = "_vram_twin", "_vram_uniform", "_vram_largest"
 # Results without a value, although no argument is unknown.
 _UNSTATED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
