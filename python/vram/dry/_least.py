@@ -88,7 +88,7 @@ def is_placed_by_driver(allocator: str) -> bool:
 def _unplaced(trace: Path, folder: Path) -> Path:
     """Return the trace without segments, whose addresses replays would take."""
     lines = trace
-    if trace.suffix == ".vtrace":
+    if not _is_text(trace):
         lines = folder / "whole.jsonl"
         _program.convert(trace, lines)
     path = folder / "unplaced.jsonl"
@@ -99,11 +99,19 @@ def _unplaced(trace: Path, folder: Path) -> Path:
 
 def _compact(trace: Path, folder: Path) -> Path:
     """Return the trace as a .vtrace file, which replays read faster than the text of the same trace."""
-    if trace.suffix == ".vtrace":
+    if not _is_text(trace):
         return trace
     path = folder / f"{trace.stem}.vtrace"
     _program.convert(trace, path)
     return path
+
+
+def _is_text(trace: Path) -> bool:
+    """Whether a trace is lines of JSON, and no .vtrace file, which the user may call as they like."""
+    if trace.suffix != ".jsonl":
+        return False
+    with trace.open("rb") as file:
+        return file.read(1) == b"{"
 
 
 class _Probes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import warnings
@@ -40,6 +41,12 @@ class Settings:
     has_stacks: bool = False  # of allocations, in the trace
 
 
+def _remove(folder: str, process: int) -> None:
+    """Delete a folder in the process that made it, and not in one that was forked and ends before."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 Run = TypeVar("Run", bound="TracedRun")
 
 
@@ -48,7 +55,8 @@ class TracedRun:
 
     def __init__(self, settings: Settings, path: Path | None = None) -> None:
         self._settings = settings
-        self._path = path or self._temporary()
+        # The program may change its folder.
+        self._path = self._temporary() if path is None else Path(os.path.abspath(path))
         self._ran_out = False
         self._error: str | None = None  # that the program ended with, if it is another one
         self._session: Session | None = None
@@ -193,7 +201,7 @@ class TracedRun:
     def _temporary(self) -> Path:
         """Return the path of a trace that exists as long as this object."""
         folder = tempfile.mkdtemp(prefix="vram-dry-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, _remove, folder, os.getpid())
         return Path(folder) / "dry.vtrace"
 
     @cached_property
