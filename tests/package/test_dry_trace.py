@@ -1,4 +1,4 @@
-"""The trace of a dry run: where it is, and how long it exists."""
+"""The trace of a dry run: where it is, how long it exists, and the error of a run without requests."""
 
 # mypy: allow-untyped-calls
 
@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 
+import vram
 from vram.dry import DryRun, dry_run
+from vram.dry.__main__ import main
 
 MIB = 1 << 20
 
@@ -58,3 +60,40 @@ def test_processes_that_are_forked_leave_the_trace_where_it_is() -> None:
     del run
     gc.collect()
     assert not folder.exists()
+
+
+NO_REQUESTS = "requested no memory of the GPU"
+
+
+def test_a_program_without_requests_has_no_results() -> None:
+    with dry_run("24GiB") as run:
+        torch.ones(3)
+    for result in (lambda: run.peak, lambda: run.fits, run.report, run.why, run.by_module, lambda: str(run)):
+        with pytest.raises(vram.VramError, match=NO_REQUESTS):
+            result()
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error"),
+    [
+        ("import torch", [], NO_REQUESTS),
+        ("import torch; torch.ones(3).cuda()", ["--allocator", "tourch"], "no allocator is called"),
+    ],
+)
+def test_a_script_without_results_is_told_why(
+    text: str, options: list[str], error: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    assert main(["--gpu", "24GiB", *options, str(script)]) == 2
+    output = capfd.readouterr()
+    assert output.err.startswith("error: ")
+    assert error in output.err
+    assert not output.out
+
+
+def test_results_are_printed_where_the_script_began(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import io, sys, torch; torch.ones(3).cuda(); sys.stdout = io.StringIO()")
+    assert main(["--gpu", "24GiB", str(script)]) == 0
+    assert capsys.readouterr().out.startswith("fits on")

@@ -135,6 +135,7 @@ def main(arguments: list[str]) -> int:
         print(tr("error: {}").format(error), file=sys.stderr)
         return _CANNOT_FOLLOW
     _values.runs_as = "script"
+    results = sys.stdout  # which the script may replace
     try:
         prints = _printing_to_standard_error() if options.json else contextlib.nullcontext()
         with prints, run, stopped_after(run, options.steps):
@@ -148,7 +149,12 @@ def main(arguments: list[str]) -> int:
             return _FAILED
     finally:
         _values.runs_as = "run"
-    print(json.dumps(_result(run, options.output), indent=2) if options.json else str(run))
+    try:
+        result = json.dumps(_result(run, options.output), indent=2) if options.json else str(run)
+    except VramError as error:
+        print(tr("error: {}").format(error), file=sys.stderr)
+        return _CANNOT_FOLLOW
+    print(result, file=results)
     return _FITS if run.fits else _FAILED
 
 

@@ -253,6 +253,13 @@ class TracedRun:
     def _finished(self) -> None:
         if not self._is_done:
             raise VramError(tr("a dry run has results once its with statement has ended"))
+        if not self._running().has_requests:
+            raise VramError(
+                tr(
+                    "the program requested no memory of the GPU, so there is nothing to predict; move its model and its batches to the GPU "
+                    "within the dry run"
+                )
+            )
 
     def __enter__(self: Run) -> Run:
         from vram.dry._session import Session  # imports torch

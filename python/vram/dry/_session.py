@@ -100,6 +100,11 @@ class Session:
         return self._mode.tape.refused_limit_bytes
 
     @property
+    def has_requests(self) -> bool:
+        """Whether the program has requested memory of the GPU."""
+        return self._mode.tape.has_requests
+
+    @property
     def smaller(self) -> dict[tuple[int, int], Smaller]:
         """Of allocations that the program can do with less of: what it requests in turn, by their device and their number on it."""
         return self._mode.tape.smaller

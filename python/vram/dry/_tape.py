@@ -109,6 +109,11 @@ class Tape:
         self.about("vram.dry_run", "1")
         _marks.recording_began()
 
+    @property
+    def has_requests(self) -> bool:
+        """Whether memory was requested, and granted or refused."""
+        return bool(self._allocations) or self.refused_limit_bytes is not None
+
     def about(self, key: str, value: str) -> None:
         library().vram_record_about(key.encode(), value.encode(errors="replace"))
 
