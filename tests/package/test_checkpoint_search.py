@@ -241,6 +241,38 @@ def test_a_block_that_never_fits_with_a_budget_is_not_planned_with_it(
     assert plan.saved_bytes >= 0, "what never ran counts as what ran"
 
 
+@pytest.mark.parametrize("is_faster", [False, True])
+def test_where_regions_run_again_those_of_the_square_root_are_tried_uncompiled(is_faster: bool) -> None:
+    class Launching(Measured):
+        """Launching compiled blocks takes the time."""
+
+        def _measure_now(self, choice: _search._Choice) -> _search._Measured:
+            if choice.compiled == "model" or not choice.regions:
+                return super()._measure_now(choice)
+            compiled_ns = 10**9
+            return _search._Measured(150 * MB, 0, compiled_ns if choice.compiled else compiled_ns + (-1) ** is_faster)
+
+    search = Launching((100,) * 9, allows_regions=True)
+    plan = search.plan(150 * MB)
+    regions = (CheckpointRegion(0, 2), CheckpointRegion(3, 5), CheckpointRegion(6, 8))
+    assert search._measured[_search._Choice(None, (), regions)] is not None
+    assert (plan.compiled is None) == is_faster
+    if is_faster:
+        assert plan.regions == regions
+        assert plan.activation_budgets == ()
+        assert "nothing compiled, 3 regions run again: 143 MiB, 1000.0 ms" in str(plan)
+        assert "% of the measured time" in str(plan)
+    uncompiled = [choice for choice in search._measured if choice.compiled is None]
+    search.plan(1_000 * MB)
+    assert [choice for choice in search._measured if choice.compiled is None] == uncompiled
+
+
+def test_what_fits_without_regions_is_compiled() -> None:
+    search = Measured((100,) * 9, allows_regions=True)
+    assert search.plan(600 * MB).compiled == "blocks"
+    assert all(choice.compiled for choice in search._measured)
+
+
 def test_choices_are_described_in_the_language_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     choice = _search._Choice("blocks", (1.0, 0.5, 1.0), (CheckpointRegion(0, 1),))
     assert str(choice) == "blocks compiled, 2 with 1, 1 with 0.5, 1 region runs again"

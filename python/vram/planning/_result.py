@@ -35,15 +35,15 @@ class CheckpointPlan:
 
     Attributes:
         budget_bytes: The requested budget.
-        peak_bytes: The peak of allocated bytes in a dry run of the step with this plan, or as measured if it is compiled; at most the budget.
+        peak_bytes: The peak of allocated bytes in a dry run of the step with this plan, or as measured with compile=True; at most the budget.
         full_peak_bytes: The same without recomputation; if that does not fit into the GPU, an estimate, and too low if a single block does not.
         step_ns, full_step_ns: The times of a forward and backward pass, with this plan and without recomputation; estimated, or
-            measured if it is compiled.
+            measured with compile=True.
         names: The names of the blocks.
         regions: The blocks that run again, with those inside that do so twice.
         compiled: What is compiled: None, "blocks" or "model".
         activation_budgets: The ``activation_memory_budget`` with which each block, or the model, is compiled.
-        tried: What was measured on the way to a compiled plan.
+        tried: What was measured with compile=True.
         search_seconds: How long that took, with compilation.
     """
 
@@ -76,7 +76,7 @@ class CheckpointPlan:
                 format_size(self.budget_bytes),
                 format_size(self.full_peak_bytes),
                 100 * self.added_share,
-                tr("measured") if self.compiled else tr("estimated"),
+                tr("measured") if self.tried else tr("estimated"),
             )
         ]
         lines.extend(self._describe_compiled())

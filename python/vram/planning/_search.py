@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 import warnings
 from collections import defaultdict
@@ -41,7 +42,7 @@ _UNLIMITED = 1 << 50
 
 @dataclass(frozen=True)
 class _Choice:
-    compiled: str
+    compiled: str | None
     budgets: tuple[float, ...]
     regions: tuple[CheckpointRegion, ...] = ()
 
@@ -52,6 +53,8 @@ class _Choice:
         if self.regions:
             again = tr("{} region runs again") if len(self.regions) == 1 else tr("{} regions run again")
             parts.append(again.format(len(self.regions)))
+        if self.compiled is None:
+            return tr("nothing compiled, {}").format(parts[-1])
         return tr("blocks compiled, {}").format(tr(", ").join(parts))
 
 
@@ -114,6 +117,9 @@ class CompiledSearch:
                     self._make_chains()
                 for single in self._chains:
                     self._solve(budget_bytes, single)
+                fastest = self._fastest(budget_bytes)
+                if False in self._chains and (fastest is None or fastest.regions):
+                    self._measure(_square_root(len(self._blocks)))
             return self._best(budget_bytes, time.monotonic() - began)
 
     # ---------------------------------------------------------------------------------------------- measurements
@@ -261,28 +267,35 @@ class CompiledSearch:
         measured = self._measured.get(choice)
         return measured is not None and measured.peak_bytes <= budget_bytes
 
-    def _best(self, budget_bytes: int, seconds: float) -> CheckpointPlan:
+    def _fastest(self, budget_bytes: int) -> _Choice | None:
         """Return the fastest of all that was measured within the budget, for this or another one."""
-        run = {choice: measured for choice, measured in self._measured.items() if measured is not None}
-        fitting = {choice: each for choice, each in run.items() if self._fits(choice, budget_bytes)}
-        if not fitting:
-            least = min((each.peak_bytes for each in run.values()), default=0)
+        fitting = {
+            choice: each.step_ns
+            for choice, each in self._measured.items()
+            if each is not None and each.peak_bytes <= budget_bytes
+        }
+        return min(fitting, key=lambda choice: fitting[choice], default=None)
+
+    def _best(self, budget_bytes: int, seconds: float) -> CheckpointPlan:
+        best = self._fastest(budget_bytes)
+        measured = None if best is None else self._measured[best]
+        if best is None or measured is None:
+            least = min((each.peak_bytes for each in self._measured.values() if each is not None), default=0)
             what = (
                 tr("it needs {} ({} bytes)").format(format_size(least), least) if least else tr("it runs out of memory")
             )
             raise VramError(
                 tr(
-                    "no compiled form of the model was measured within {} ({} bytes): {}; use a larger "
+                    "no form of the model was measured within {} ({} bytes): {}; use a larger "
                     "budget, or a smaller batch"
                 ).format(format_size(budget_bytes), budget_bytes, what)
             )
-        best = min(fitting, key=lambda choice: fitting[choice].step_ns)
         full_peak, full_ns = self._full()
         return CheckpointPlan(
             budget_bytes,
-            fitting[best].peak_bytes,
+            measured.peak_bytes,
             full_peak,
-            fitting[best].step_ns,
+            measured.step_ns,
             full_ns,
             tuple(self._question.names),
             best.regions,
@@ -307,6 +320,13 @@ class CompiledSearch:
         return CheckpointTrial(
             str(choice), measured.peak_bytes if measured else None, measured.step_ns if measured else None
         )
+
+
+def _square_root(count: int) -> _Choice:
+    """Regions of √N blocks, which are not compiled: where launching kernels takes the time, each compiled block that runs again takes more of it."""
+    length = round(math.sqrt(count))
+    regions = (CheckpointRegion(i, min(i + length, count) - 1) for i in range(0, count, length))
+    return _Choice(None, (), tuple(regions))
 
 
 def _optimizer_bytes(question: Question) -> tuple[int, int]:
