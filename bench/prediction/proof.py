@@ -291,6 +291,8 @@ def second(proof: Proof) -> None:
         for seed in range(proof.wanted.seeds):
             rank = 10 + 10 * seed + (0 if program.name in own else 4) + choose.randrange(4)
             proof.run_at_limit(program, seed, rank)
+        if proof.wanted.bare:
+            proof.run_at_limit(program, 0, 10, "least")
 
     for program in [*proof.own, *proof.others]:
         if "limits" in proof.predicted.get(program.name, {}):
@@ -330,7 +332,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--others", nargs="*", default=[], help="names of families of other halves, for `again`")
     parser.add_argument("--seconds", type=float, default=550 - GRACE_S)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--bare", action="store_true", help="for `again`: run without a margin, too")
+    parser.add_argument("--bare", action="store_true", help="for `second` and `again`: run without a margin, too")
     parser.add_argument("--jobs", type=int, default=15)
     parser.add_argument("--forked", action="store_true", help="internal: the environment is set")
     return parser.parse_args()
