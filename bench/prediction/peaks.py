@@ -87,8 +87,7 @@ def promised(run: Any, allocator: str) -> int:
     low, high = needed, 2 * needed
     while high - low > 1:
         middle = (low + high) // 2
-        gpu = dataclasses.replace(run._settings.gpu, total_bytes=middle)
-        low, high = (low, middle) if fits_on(gpu, needed, error) else (middle, high)
+        low, high = (low, middle) if fits_on(middle, needed, error) else (middle, high)
     return high - int(run._running().outside_bytes)
 
 

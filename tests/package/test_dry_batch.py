@@ -144,9 +144,11 @@ def test_a_limit_of_the_program_is_an_end() -> None:
             optimizer.zero_grad()
 
     found = vram.find_batch_size(train, dry=True, gpu="24GiB")
-    assert "limit that the program sets" in found.reason
+    assert found.peak_bytes < found.budget_bytes < 2 << 30, "the limit, and the context outside of it"
+    assert "margin" in found.reason
+    assert not vram.predict(train, "24GiB", batch=int(found.batch_size * 1.02) + 8).fits
     with pytest.raises(torch.OutOfMemoryError):
-        vram.predict(train, "24GiB", batch=int(found.batch_size * 1.02) + 8)
+        vram.predict(train, "24GiB", batch=2 * found.batch_size)
     with pytest.raises(torch.OutOfMemoryError, match=r"not even a batch of 1 fits: it runs out of memory at the limit"):
         vram.find_batch_size(lambda batch: train(batch << 20), dry=True, gpu="24GiB")
 

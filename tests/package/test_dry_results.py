@@ -203,3 +203,34 @@ def test_seven_billion_parameters_in_seconds(tmp_path: Path) -> None:
     assert 5 * 2 * parameters <= run.peak.requested_bytes < 5.1 * 2 * parameters
     assert time.process_time() - began < 10
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) << 10 < 1 << 30
+
+
+@pytest.mark.parametrize(("room_mib", "fits"), [(10, False), (200, True)])
+def test_a_memory_fraction_of_the_program_is_what_it_has(room_mib: int, fits: bool, tmp_path: Path) -> None:
+    """PyTorch refuses more, and whether the prediction is below it is as uncertain as below the memory of the GPU."""
+    limit = 1 << 30
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace") as run:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction((limit + 1) / total)
+        torch.empty(limit - (room_mib << 20), dtype=torch.uint8, device="cuda")
+    assert bool(run.fits) == fits
+    assert limit <= run.fits.total_bytes - run._running().outside_bytes <= limit + 1
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace") as run:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+        torch.empty(limit, dtype=torch.uint8, device="cuda")
+    assert run.fits.total_bytes == total
+
+
+@pytest.mark.parametrize(("gpu", "share"), [("512MiB", 1.0), ("24GiB", 0.0)], ids=["GPU", "fraction"])
+def test_where_nothing_is_left_for_the_program_it_does_not_fit(gpu: str, share: float, tmp_path: Path) -> None:
+    run = dry_run(gpu, path=tmp_path / "dry.vtrace", raise_oom=True)
+
+    def request() -> None:
+        with run:
+            torch.cuda.set_per_process_memory_fraction(share)
+            torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        request()
+    assert not run.fits
+    assert run.peak.reserved_bytes == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from vram._error import VramError
 from vram._sizes import format_size
@@ -25,11 +24,9 @@ class BatchSearch:
 
     def __init__(self, trial: Callable[[int], object], gpu: str, budget_bytes: int | None) -> None:
         self._trial = trial
-        self._gpu = find_gpu(gpu)
-        if budget_bytes is not None:
-            self._gpu = replace(self._gpu, total_bytes=min(budget_bytes, self._gpu.total_bytes))
         self._name = gpu
-        self.budget_bytes = self._gpu.total_bytes
+        total_bytes = find_gpu(gpu).total_bytes
+        self.budget_bytes = total_bytes if budget_bytes is None else min(budget_bytes, total_bytes)
         self.trials: list[Trial] = []
         self._error = 0.0  # of the least memory: the largest of all runs, as a share
         self._smallest: DryRun | None = None  # of those that do not fit
@@ -49,6 +46,7 @@ class BatchSearch:
             trial = Trial(batch_size, fits=False)
         else:
             needed = run.fits.needed_bytes
+            self.budget_bytes = min(self.budget_bytes, run.fits.total_bytes)  # the program may let itself have less
             self._error = max(self._error, run.relative_error)
             trial = Trial(
                 batch_size,
@@ -63,7 +61,7 @@ class BatchSearch:
         return trial
 
     def _fits(self, needed_bytes: int) -> DryRunFits:
-        return fits_on(self._gpu, needed_bytes, self._error)
+        return fits_on(self.budget_bytes, needed_bytes, self._error)
 
     def next_size(self, multiple_of: int, max_batch_size: int | None) -> int | None:
         """Return the size to run next; None: the largest is known.

@@ -33,7 +33,8 @@ def replay(trace: Path, allocator: str, *, finds_capacity: bool = False, capacit
             "--allocator",
             allocator,
             "--capacity",
-            "unlimited" if capacity is None else f"{capacity}B",
+            # 0 bytes are no capacity, and suffice for nothing, as 1 does.
+            "unlimited" if capacity is None else f"{max(capacity, 1)}B",
             "--json",
             *more,
         )

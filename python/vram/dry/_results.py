@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from vram.dry import _program
-from vram.dry._gpu import Gpu
 
 # The standard deviation of the predicted least memory, as a share of it: of programs that can do with nothing less than they request, of others whose
 # kernels are known, of those whose convolutions cuDNN answered about for a GPU that is not there, of those whose convolutions are estimated, and at
@@ -59,7 +58,8 @@ class DryRunFits:
         probability: That it runs without an out-of-memory error.
         needed_bytes: The least memory of a GPU that the program runs with, context and modules included; until it ran out of memory, if
             it ended by that.
-        total_bytes: The memory of the GPU.
+        total_bytes: The memory of the GPU, or what the program lets itself have of it (torch.cuda.set_per_process_memory_fraction()), context
+            and modules included.
     """
 
     probability: float
@@ -104,10 +104,10 @@ def error_of(
     return math.hypot(*parts)
 
 
-def fits_on(gpu: Gpu, needed_bytes: int, error: float) -> DryRunFits:
+def fits_on(total_bytes: int, needed_bytes: int, error: float) -> DryRunFits:
     """Return whether a program fits that is predicted to need so much, with this standard deviation as a share of it."""
-    deviations = (gpu.total_bytes - needed_bytes) / math.hypot(_ERROR_BYTES, needed_bytes * error)
-    return DryRunFits(0.5 * (1 + math.erf(deviations / math.sqrt(2))), needed_bytes, gpu.total_bytes)
+    deviations = (total_bytes - needed_bytes) / math.hypot(_ERROR_BYTES, needed_bytes * error)
+    return DryRunFits(0.5 * (1 + math.erf(deviations / math.sqrt(2))), needed_bytes, total_bytes)
 
 
 @dataclass(frozen=True)

@@ -158,9 +158,11 @@ class TracedRun:
                 ),
                 stacklevel=3,
             )
+        total = self._settings.gpu.total_bytes
         if self._ran_out:
-            return DryRunFits(0.0, needed, self._settings.gpu.total_bytes)
-        return fits_on(self._settings.gpu, needed, self.relative_error)
+            return DryRunFits(0.0, needed, total)
+        allowed = self._running().allowed_bytes
+        return fits_on(total if allowed is None else min(total, allowed), needed, self.relative_error)
 
     def report(self) -> str:
         """Return the report of the trace, as ``vram report`` prints it."""

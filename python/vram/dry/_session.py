@@ -100,6 +100,12 @@ class Session:
         return self._mode.tape.refused_limit_bytes
 
     @property
+    def allowed_bytes(self) -> int | None:
+        """What the program lets itself have of a GPU at its end; None: everything, or it continued when it met that limit."""
+        allowed = self._mode.tape.allowed_bytes
+        return None if allowed is None or self.refused_limit_bytes is not None else allowed + self.outside_bytes
+
+    @property
     def has_requests(self) -> bool:
         """Whether the program has requested memory of the GPU."""
         return self._mode.tape.has_requests

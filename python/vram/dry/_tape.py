@@ -110,6 +110,12 @@ class Tape:
         _marks.recording_began()
 
     @property
+    def allowed_bytes(self) -> int | None:
+        """The smallest limit of the program's own for the segments of a device; None: it has set none."""
+        limits = (placement.limit_bytes for placement in self._placements.values())
+        return min((each for each in limits if each is not None), default=None)
+
+    @property
     def has_requests(self) -> bool:
         """Whether memory was requested, and granted or refused."""
         return bool(self._allocations) or self.refused_limit_bytes is not None
