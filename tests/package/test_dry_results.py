@@ -75,7 +75,9 @@ def test_other_allocators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     native = run_of(tmp_path)
     expandable = run_of(tmp_path, allocator="torch:expandable_segments=True")
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-    assert run_of(tmp_path).peak == expandable.peak != native.peak
+    of_environment = run_of(tmp_path)
+    assert of_environment.peak == expandable.peak != native.peak
+    assert of_environment.relative_error == expandable.relative_error
 
 
 def test_fits(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ changes to the program, sizes ──▶ another dry run ──▶ its trace ─�
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +16,7 @@ from vram._arguments import MAX_INT32, require_integers
 from vram._error import VramError
 from vram._sizes import format_size
 from vram._texts import columns_of, tr
-from vram.dry import _what_if, _why
+from vram.dry import _allocator, _what_if, _why
 from vram.dry._gpu import find_gpu
 from vram.dry._models import Model
 from vram.dry._repeat import STEPS, Program
@@ -237,11 +236,6 @@ class WhatIfs(tuple[WhatIf, ...]):
         return "\n".join(lines)
 
 
-def _default_allocator() -> str:
-    settings = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
-    return f"torch:{settings.replace(':', '=')}" if settings else "torch"
-
-
 def dry_run(
     gpu: str = "H200",
     *,
@@ -263,7 +257,7 @@ def dry_run(
         path: The trace; by default a temporary file, which exists as long as the result. An existing recording is replaced.
         assume: What to assume where the program reads values of the GPU, by line: ``{"train.py:42": 0.5}``; see DryRun.assume().
         allocator: Which allocator to predict, as ``vram replay --allocator`` takes it. By default PyTorch's, with the settings of
-            ``PYTORCH_ALLOC_CONF``.
+            ``PYTORCH_ALLOC_CONF``, without those that change nothing of the memory of the GPU.
         world_size: The number of ranks. With more than one, this process is rank 0 of ranks that do not exist.
         torch_version: The PyTorch whose choices of kernels to predict ("2.11.0"); by default the installed one.
         raise_oom: Raise torch.OutOfMemoryError where PyTorch's allocator with default settings would fill the GPU, so that the program's
@@ -283,7 +277,12 @@ def dry_run(
     """
     require_integers(1, MAX_INT32, world_size=world_size)
     settings = Settings(
-        find_gpu(gpu), allocator or _default_allocator(), dict(assume or {}), world_size, torch_version, raise_oom
+        find_gpu(gpu),
+        allocator or _allocator.from_environment(),
+        dict(assume or {}),
+        world_size,
+        torch_version,
+        raise_oom,
     )
     return DryRun(settings, None if path is None else Path(path))
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vram.dry import _program
+from vram.dry._allocator import expands, is_torch
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -66,23 +67,14 @@ def _found_bytes(trace: Path, allocator: str) -> int:
 def _cases(trace: Path, allocator: str) -> list[_Case]:
     """Return the limits with which a trace has to complete: the end of the memory, and a memory fraction where that differs."""
     cases = [_Case(trace, allocator)]
-    if _expands(allocator) and "per_process_memory_fraction" not in allocator:
+    if expands(allocator) and "per_process_memory_fraction" not in allocator:
         cases.append(_Case(trace, f"{allocator},{_FRACTION}", _GPU_OF_FRACTION))
     return cases
 
 
-def _is_torch(allocator: str) -> bool:
-    return allocator.partition(":")[0] == "torch"
-
-
-def _expands(allocator: str) -> bool:
-    """Whether the allocator is PyTorch's with expandable segments."""
-    return _is_torch(allocator) and "expandable_segments=True" in allocator
-
-
 def is_placed_by_driver(allocator: str) -> bool:
     """Whether addresses from the driver decide which blocks the allocator takes, as with PyTorch's without expandable segments."""
-    return _is_torch(allocator) and not _expands(allocator)
+    return is_torch(allocator) and not expands(allocator)
 
 
 def _unplaced(trace: Path, folder: Path) -> Path:
@@ -161,7 +153,7 @@ class _Probes:
     @staticmethod
     def _unrestricted_bytes(case: _Case, capacity: int, result: dict[str, Any]) -> float:
         """Return from how many bytes on a replay is the same as this one, in which no request failed, and nothing was released."""
-        if not _is_torch(case.allocator) or "garbage_collection" in case.allocator:
+        if not is_torch(case.allocator) or "garbage_collection" in case.allocator:
             return math.inf
         # More than is reserved is compared with a memory fraction.
-        return float(capacity if _expands(case.allocator) else result["peak_reserved_bytes"])
+        return float(capacity if expands(case.allocator) else result["peak_reserved_bytes"])
