@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from vram._error import VramError
 from vram.dry import DryRun, _interrupts, dry_run
 from vram.dry._patches import Patches
 from vram.dry._tape import Tape
@@ -128,3 +129,12 @@ def test_an_interrupted_program_leaves_gradients_on(tmp_path: Path) -> None:
     torch.set_grad_enabled(False)
     run.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.filterwarnings("ignore:sizes and whole")
+def test_a_dry_run_that_is_refused_takes_nothing_from_the_one_that_runs(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        with pytest.raises(VramError, match="recorded already"):
+            dry_run(path=tmp_path / "other.vtrace").__enter__()
+        torch.randn(8, device="cuda").argmax().item()
+    assert list(run.largest_sizes.values()) == [7]

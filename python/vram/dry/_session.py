@@ -164,6 +164,7 @@ class Session:
         context_bytes = self.kernels.outside_bytes(cublas_handles=2, uses_cudnn=True)  # before the program is known
         limit_bytes = self._gpu.total_bytes if self._raise_oom else None
         tape = Tape(self._path, limit_bytes, self._world_size, has_stacks=self._has_stacks)
+        self.values.begin()  # only now: during another dry run, this one has been refused
         with contextlib.ExitStack() as stack:
             if self._plans is not None:
                 stack.callback(self._plans.close)

@@ -128,7 +128,7 @@ def _ways_out_at(line: str, example: str) -> str:
 
 
 _GROWING = ("__add__", "__radd__", "__mul__", "__rmul__")  # with which the largest value follows from that of a count
-# By line: sizes, and whole numbers that the program reads, which count as the largest possible. Of the last dry run.
+# By line: sizes, and whole numbers that the program reads, which count as the largest possible. Of the last dry run that began.
 _largest_at: dict[str, int] = {}
 
 
@@ -193,8 +193,11 @@ class Values:
         self._here = threading.local()
         self._has_warned = False
         self.used: set[str] = set()  # the lines whose assumption was used
-        global _largest_at
         self.largest_sizes: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """Note from now on what counts as the largest possible."""
+        global _largest_at
         _largest_at = self.largest_sizes
 
     @contextlib.contextmanager
