@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from vram._texts import tr
 from vram.dry import _remembered
 from vram.dry._lines import users_line, warn
+from vram.dry._older import Older
 from vram.dry._patches import Patches
 from vram.dry._unsaved import Unsaved
 from vram.dry._values import DryRunError
@@ -114,6 +115,7 @@ def _none_for_files(find: Any) -> Any:
 def _save_nothing(patches: Patches, fakes: FakeTensorMode) -> None:
     load, save = torch.load, torch.save
     has_saved = False
+    Older().put_in_place(patches)
     unsaved = Unsaved()
     unsaved.put_in_place(patches)
 

@@ -1,0 +1,112 @@
+"""Checkpoints from before a dry run stay as they are, whatever the program does when it saves others."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from vram.dry import dry_run
+
+OLDER = [
+    "last.pt",
+    "best.pth.tar",
+    "epochs/1/model.safetensors",
+    "epochs/1/pytorch_model-00001-of-00002.bin",
+    "my.ckpt",
+]
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "output"
+    for name in OLDER:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    (folder / "log.txt").write_text("log")
+    time.sleep(0.02)  # times of files are not as fine as those of the clock
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        yield folder
+    assert [(folder / name).read_text() for name in OLDER] == OLDER
+
+
+def keeps(name: str) -> Any:
+    return pytest.warns(UserWarning, match=f"it keeps .*{name}")
+
+
+def test_a_file_that_is_opened_to_save_to_it(folder: Path) -> None:
+    with keeps("last.pt"), (folder / "last.pt").open("wb") as file:
+        torch.save({"weight": torch.ones(3)}, file)
+    buffer = io.BytesIO()
+    torch.save({"weight": torch.ones(3)}, buffer)  # as Lightning does it
+    with keeps("my.ckpt"), open(folder / "my.ckpt", mode="wb") as file:
+        file.write(buffer.getvalue())
+    with open(folder / "last.pt", "rb") as file:
+        assert file.read() == b"last.pt"
+
+
+@pytest.mark.filterwarnings("ignore:a dry run saves nothing")
+def test_an_older_file_that_is_renamed_or_deleted_first(folder: Path) -> None:
+    os.replace(folder / "last.pt", folder / "best.pth.tar")
+    torch.save({}, folder / "last.pt")
+    (folder / "my.ckpt").unlink()
+    torch.save({}, folder / "new.ckpt")
+    os.rename(src=folder / "new.ckpt", dst=folder / "my.ckpt")
+    with open(folder / "written.tmp", "wb") as file:
+        torch.save({}, file)
+    shutil.move(folder / "written.tmp", folder / "last.pt")
+    assert shutil.copy(folder / "log.txt", folder / "last.pt") == folder / "last.pt"
+
+
+@pytest.mark.filterwarnings("ignore:a dry run saves nothing")
+def test_older_epochs_that_are_deleted(folder: Path) -> None:
+    os.makedirs(folder / "epochs" / "2")
+    torch.save({}, folder / "epochs" / "2" / "model.pt")
+    with keeps("epochs/1"):
+        shutil.rmtree(folder / "epochs" / "1", ignore_errors=True)
+    for file in (folder / "epochs" / "1").iterdir():
+        file.unlink()
+    (folder / "epochs" / "1").rmdir()
+    os.remove(folder / "log.txt")
+    assert not (folder / "log.txt").exists()
+
+
+def test_a_folder_that_is_made_again(folder: Path) -> None:
+    with keeps("output"):
+        shutil.rmtree(folder)
+    folder.mkdir()
+    with pytest.raises(FileExistsError):
+        os.makedirs(folder)
+
+
+def test_other_files_are_written_and_deleted(tmp_path: Path) -> None:
+    older = tmp_path / "train.bin"
+    older.write_text("older")
+    time.sleep(0.02)
+    before = builtins.open, os.remove, shutil.rmtree
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        older.write_text("newer")
+        new = tmp_path / "new.pt"
+        new.write_text("the program's own")
+        time.sleep(0.02)
+        new.write_text("again")
+        assert (older.read_text(), new.read_text()) == ("newer", "again")
+        os.remove(new)
+        os.remove(older)
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "new.pt").touch()
+        shutil.rmtree(tmp_path / "folder")
+        with pytest.raises(FileNotFoundError):
+            shutil.rmtree(tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["dry.vtrace"]
+    assert (builtins.open, os.remove, shutil.rmtree) == before
