@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/program.hpp"
+#include "replay/segment_source.hpp"
 
 #include <algorithm>
 #include <span>
@@ -52,12 +53,15 @@ class Search {
     return retries_at(steps).has_value() && retries_at(steps + 1).has_value();
   }
 
-  // An unlimited run's peak may not suffice as a limit, where more than what is taken is compared
-  // with it.
+  // An unlimited run's peak may not suffice as a limit: more than what is taken is compared with
+  // it, or only a share of it is to be had (per_process_memory_fraction).
   bool raise(uint64_t& steps) {
     for (int i = 0; i < 8; ++i) {
       if (suffices(steps)) return true;
       steps += steps / 16 + 10;
+    }
+    for (; steps <= kMaxDeviceBytes / kStepBytes; steps *= 2) {
+      if (suffices(steps)) return true;
     }
     return false;
   }

@@ -25,6 +25,15 @@ TEST(Capacity, FindsTheSmallestAndWhatItCosts) {
   EXPECT_EQ(found->retries, 1u);
 }
 
+TEST(Capacity, OfADeviceOfWhichOnlyAShareIsToBeHad) {
+  ProgramBuilder p;
+  p.alloc(10 * kGiB);
+  const Program program = p.build();
+  EXPECT_EQ(search("torch:per_process_memory_fraction=0.5", program)->capacity_bytes, 20 * kGiB);
+  EXPECT_EQ(search("torch:per_process_memory_fraction=0.1", program)->capacity_bytes, 100 * kGiB);
+  EXPECT_FALSE(search("torch:per_process_memory_fraction=0.001", program)) << "no device is larger";
+}
+
 // A trace that is written by hand can have its sizes in any order.
 TEST(Capacity, OfAChoiceTheLeastRequestCounts) {
   for (const auto& [tried, last] : {std::pair{40 * kMiB, 300 * kMiB}, {300 * kMiB, 40 * kMiB}}) {
