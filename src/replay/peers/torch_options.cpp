@@ -26,6 +26,8 @@ constexpr std::array<PeerKey, 8> kTorchKeys{{
 
 // A device is no larger: reservations of address space are sized for it where no limit is known.
 constexpr uint64_t kDefaultDeviceBytes = 152 * kGiB;
+// For a limit that no device has, they are no larger, so that there is room for many of them.
+constexpr uint64_t kMaxReservedForBytes = 64 * kMaxDeviceBytes;
 
 std::optional<uint64_t> mebibytes(std::string_view text, uint64_t minimum, uint64_t multiple) {
   const auto value = read_whole_number(text);
@@ -146,7 +148,8 @@ std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& cont
     return std::make_unique<TorchNative>(torch, limit_bytes, has_room, context.program,
                                          context.segments);
   }
-  const uint64_t device_bytes = std::max(context.limit_bytes.value_or(0), kDefaultDeviceBytes);
+  const uint64_t device_bytes =
+      std::clamp(context.limit_bytes.value_or(0), kDefaultDeviceBytes, kMaxReservedForBytes);
   return std::make_unique<TorchExpandable>(torch, limit_bytes, has_room, device_bytes,
                                            context.program, context.segments);
 }

@@ -222,6 +222,20 @@ TEST(TorchExpandable, ARequestLargerThanTheUsualDeviceIsServedWhereTheDeviceIsLa
   EXPECT_EQ(outcome.calls, (Calls{{Kind::kMap, 200 * kGiB}, {Kind::kMap, 40 * kMiB}}));
 }
 
+TEST(TorchExpandable, ALimitThatNoDeviceHasLeavesAddressesForAllStreams) {
+  ProgramBuilder p;
+  for (trace::StreamId stream = 0; stream < 3; ++stream) {
+    p.alloc(30 * kMiB, stream);
+    p.alloc(30 * kKiB, stream);
+  }
+  const Program program = p.build();
+  for (const uint64_t bytes : {uint64_t{1} << 50, uint64_t{1} << 62, ~uint64_t{0}}) {
+    ReplayOptions options;
+    options.capacity_bytes = bytes;
+    EXPECT_TRUE(replay(program, parse_spec(kExpandable).value(), options)->completed) << bytes;
+  }
+}
+
 // 9 GiB mapped and free again, then 10 asked for.
 Program grows_by_a_gibibyte(trace::PoolId pool = 0) {
   ProgramBuilder p;
