@@ -135,6 +135,39 @@ def test_a_packed_batch(tmp_path: Path) -> None:
         assert (padded.shape, lengths.tolist()) == ((9, 3, 128), [9, 5, 2])
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_loss_of_the_last_states_has_a_gradient_of_zeros_of_the_output(
+    tmp_path: Path, sizes: list[int], batch_first: bool
+) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        layer = nn.LSTM(64, 128, batch_first=batch_first).cuda()
+        output, (last, cells) = layer(torch.empty(10, 4, 64, device="cuda"))
+
+        def allocated_by_backward_of(*results: Any) -> int:
+            gradients = [torch.empty_like(each) for each in results]
+            sizes.clear()
+            torch.autograd.grad(results, next(layer.parameters()), gradients, retain_graph=True)
+            return sum(sizes)
+
+        of_output = allocated_by_backward_of(output)
+        of_last = allocated_by_backward_of(last)
+        copied = output.nbytes if batch_first else 0  # with the steps first
+        assert of_last == of_output + output.nbytes + copied - last.nbytes, (
+            "zeros stand in for gradients that do not exist"
+        )
+        assert allocated_by_backward_of(last, cells) == of_last - cells.nbytes
+
+
+def test_a_packed_batch_can_have_a_loss_of_its_last_state(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        layer = nn.GRU(64, 128, 2, bidirectional=True, batch_first=True).cuda()
+        packed = nn.utils.rnn.pack_padded_sequence(
+            torch.empty(3, 9, 64, device="cuda"), torch.tensor([9, 5, 2]), batch_first=True
+        )
+        layer(packed)[1].sum().backward()
+        assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
 def test_without_cudnn_the_cells_run_one_by_one(tmp_path: Path, sizes: list[int]) -> None:
     with dry_run(path=tmp_path / "dry.vtrace"), torch.backends.cudnn.flags(enabled=False):
         layer = nn.LSTM(64, 128).cuda()
