@@ -51,6 +51,50 @@ def test_tensors_of_arrays_are_on_the_gpu_and_counted(make: Callable[[Any], Any]
     assert torch.cuda.memory_allocated() - before == -(-data.nbytes // 512) * 512
 
 
+OF_TENSORS: dict[str, Callable[[Any], Any]] = {
+    "tensor": torch.tensor,
+    "tensor, with a device": lambda data: torch.tensor(data, device="cuda"),
+    "tensor, by name": lambda data: torch.tensor(data=data, device=0),
+    "new_tensor": lambda data: torch.ones(1).new_tensor(data),
+    "new_tensor, with a device": lambda data: torch.ones(1).new_tensor(data, device="cuda"),
+    "as_tensor": torch.as_tensor,
+    "as_tensor, with a device": lambda data: torch.as_tensor(data, device="cuda"),
+    "asarray": torch.asarray,
+    "asarray, with a copy": lambda data: torch.asarray(data, device="cuda", copy=True),
+}
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("values", [1.0, None], ids=["known", "unknown"])
+@pytest.mark.parametrize("name", OF_TENSORS)
+def test_tensors_of_tensors_of_the_gpu_are_there_too(name: str, values: Any) -> None:
+    """As programs make sure that what may be an array, a list or a tensor is a tensor on the GPU."""
+    data = torch.rand(1024, device="cuda") if values is None else torch.full((1024,), values, device="cuda")
+    before = torch.cuda.memory_allocated()
+    made = OF_TENSORS[name](data)
+    assert on_gpu(made)
+    assert (made.dtype, made.shape) == (data.dtype, data.shape)
+    is_copied = "copy" in name or not name.startswith("as")
+    assert torch.cuda.memory_allocated() - before == (data.nbytes if is_copied else 0)
+    assert OF_TENSORS[name](data.half()).dtype == (torch.float32 if name.startswith("new") else torch.float16)
+
+
+@pytest.mark.usefixtures("run")
+def test_gradients_of_tensors_of_tensors_of_the_gpu() -> None:
+    data = torch.rand(8, device="cuda", requires_grad=True)
+    assert torch.as_tensor(data, device="cuda") is data
+    assert torch.as_tensor(data, dtype=torch.float16, device="cuda").grad_fn is not None
+    assert not torch.tensor(data, device="cuda").requires_grad
+    assert torch.tensor(data, device="cuda", requires_grad=True).is_leaf
+    assert torch.asarray(data, device="cuda").requires_grad
+    assert not torch.asarray(data, device="cuda", requires_grad=False).requires_grad
+    assert torch.tensor(data, device="cpu").device.type == "cpu"
+    with torch.device("cuda"):
+        assert on_gpu(torch.tensor(data.detach()))
+    with torch.device("cpu"):
+        assert torch.tensor(data).device.type == "cpu"
+
+
 @pytest.mark.usefixtures("run")
 def test_the_default_device_counts_for_arrays() -> None:
     data = ARRAYS["large"]

@@ -1,7 +1,7 @@
 """Functions that make tensors on the GPU: of arrays of NumPy and of tensors of the CPU; and on devices that are stated by their numbers.
 
 PyTorch's C++ code makes meta tensors of arrays in a fake mode, below any dispatch mode, and a dry run would not see them. On a GPU it makes a tensor
-on the CPU and copies it, which is what these functions do.
+on the CPU and copies it, which is what these functions do. A tensor that is fake already is copied as by its methods.
 
 A number is a device of the accelerator, of which PyTorch's C++ code finds none in a build for the CPU.
 """
@@ -101,10 +101,25 @@ def _put(patches: Patches, name: str, wrapped: Callable[[Any], Any]) -> None:
     patches.put(torch, name, made)
 
 
-def _default_device() -> Any:
+def _default_device(otherwise: Any = "cpu") -> Any:
     """Return the device that ``with torch.device(...)`` states; torch.get_default_device() would make a tensor to find out."""
     modes = reversed(_get_current_function_mode_stack())
-    return next((mode.device for mode in modes if isinstance(mode, _device.DeviceContext)), "cpu")
+    return next((mode.device for mode in modes if isinstance(mode, _device.DeviceContext)), otherwise)
+
+
+def _data_of(args: Any, kwargs: Any) -> Any:
+    """Return what a tensor is made of; of sparse ones, it is no tensor that could be returned."""
+    return args[0] if len(args) == 1 else kwargs.get("data", kwargs.get("obj"))
+
+
+def _of_fake(
+    name: str, data: Any, *, device: Any, dtype: Any = None, copy: bool | None = None, requires_grad: bool | None = None, **_others: Any
+) -> Any:  # fmt: skip
+    """Return what the function of this name makes of a fake tensor."""
+    is_copy = name in ("tensor", "new_tensor") or bool(copy)
+    source = data.detach() if name in ("tensor", "new_tensor") or requires_grad is False else data
+    made = source.to(data.device if device is None else device, data.dtype if dtype is None else dtype, copy=is_copy)
+    return made.requires_grad_() if requires_grad else made
 
 
 def _seen(make: Any, *, is_method: bool = False) -> Any:
@@ -114,6 +129,12 @@ def _seen(make: Any, *, is_method: bool = False) -> Any:
         device = kwargs.get("device")
         if _is_number(device):
             device = kwargs["device"] = _device_of(device)
+        data = _data_of(args[1:] if is_method else args, kwargs)
+        if isinstance(data, FakeTensor):
+            if is_method:
+                kwargs.setdefault("dtype", args[0].dtype)
+            stated = {name: value for name, value in kwargs.items() if value is not data}
+            return _of_fake(make.__name__, data, **{"device": None if is_method else _default_device(None), **stated})
         found = make(*args, **kwargs)
         if found.device.type != "meta" or isinstance(found, FakeTensor):
             return found
