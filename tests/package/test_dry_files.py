@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import argparse
 import copy
 import os
 import pickle
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -241,3 +243,35 @@ def test_a_folder_is_deleted_with_files_of_the_same_names(tmp_path: Path, monkey
 def test_a_sparse_tensor_on_the_gpu_is_refused() -> None:
     with pytest.raises(DryRunError, match=r"test_dry_files\.py:\d+: .*sparse tensor on the GPU"):
         torch.sparse_coo_tensor(torch.tensor([[1]]), torch.tensor([1.0]), (2,), device="cuda", check_invariants=False)
+
+
+@pytest.mark.filterwarnings("ignore:a dry run saves nothing")
+@pytest.mark.usefixtures("run")
+def test_what_was_to_be_saved_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
+    path = tmp_path / "last.pt"
+    saved: dict[str, Any] = {
+        "options": argparse.Namespace(layers=[1, 2]),
+        "best": np.zeros(2),
+        "weight": nn.Parameter(torch.ones(2)),
+        "there": nn.Parameter(torch.ones(2, device="cuda")),
+        "input": torch.ones(2, requires_grad=True),
+    }
+    torch.save(saved, path)
+    for _ in range(2):  # the program changes what it has loaded, and loads again
+        found = torch.load(path, weights_only=False)
+        assert (found["options"].layers, found["best"].tolist()) == ([1, 2], [0, 0])
+        found["options"].layers.append(3)
+        found["best"] += 1
+    for name in ("weight", "there", "input"):
+        assert isinstance(found[name], nn.Parameter) == isinstance(saved[name], nn.Parameter)
+        assert (found[name].requires_grad, found[name].device) == (True, saved[name].device)
+
+
+@pytest.mark.filterwarnings("ignore:a dry run saves nothing")
+@pytest.mark.usefixtures("run")
+def test_what_contains_itself_is_saved_and_not_loaded(tmp_path: Path) -> None:
+    saved: dict[str, Any] = {}
+    saved["this"] = saved
+    torch.save(saved, tmp_path / "last.pt")
+    with pytest.raises(DryRunError, match="finds nothing"):
+        torch.load(tmp_path / "last.pt")

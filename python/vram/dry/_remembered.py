@@ -36,6 +36,7 @@ class _Tensor:
     stride: tuple[int, ...]
     offset: int
     needs_gradient: bool
+    is_parameter: bool
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,15 @@ class _Values:
     """A tensor of the CPU with values."""
 
     tensor: Any
+    needs_gradient: bool
+    is_parameter: bool
 
 
 def remembered(saved: Any) -> Any:
     """Return a description of what is saved, without its tensors; None: it cannot be described."""
     try:
         return _mapped(saved, _described)
-    except _Opaque:
+    except (_Opaque, RecursionError):  # containers may contain themselves
         return None
 
 
@@ -63,11 +66,12 @@ def _described(value: Any) -> Any:
     if not isinstance(value, FakeTensor):
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             raise _Opaque
-        return _Values(value.detach().clone())
+        return _Values(value.detach().clone(), value.requires_grad, isinstance(value, torch.nn.Parameter))
     storage = value.untyped_storage()
     place = _Storage(storage.nbytes(), value.fake_device)
     shape, stride = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
-    return _Tensor(place, storage._cdata, value.dtype, shape, stride, int(value.storage_offset()), value.requires_grad)
+    offset, is_parameter = int(value.storage_offset()), isinstance(value, torch.nn.Parameter)
+    return _Tensor(place, storage._cdata, value.dtype, shape, stride, offset, value.requires_grad, is_parameter)
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -86,16 +90,22 @@ def loaded(description: Any, map_location: Any, fakes: FakeTensorMode) -> Any:
 
     def made(value: Any) -> Any:
         if isinstance(value, _Values):
-            return value.tensor.clone().to(_placed(torch.device("cpu"), map_location))
+            return _as_saved(value.tensor.clone().to(_placed(torch.device("cpu"), map_location)), value)
         if not isinstance(value, _Tensor):
-            return value
+            return copy.deepcopy(value)  # the program may change it
         if value.key not in storages:
             storages[value.key] = _storage(value.storage, map_location, fakes)
         with torch.no_grad():
             there = storages[value.key].view(value.dtype).as_strided(value.shape, value.stride, value.offset)
-        return there.requires_grad_(value.needs_gradient)
+        return _as_saved(there, value)
 
     return _mapped(description, made)
+
+
+def _as_saved(tensor: Any, saved: _Tensor | _Values) -> Any:
+    if saved.is_parameter:
+        return torch.nn.Parameter(tensor, saved.needs_gradient)
+    return tensor.requires_grad_(saved.needs_gradient)
 
 
 def _storage(storage: _Storage, map_location: Any, fakes: FakeTensorMode) -> Any:
