@@ -236,3 +236,15 @@ def test_where_nothing_is_left_for_the_program_it_does_not_fit(gpu: str, share: 
         request()
     assert not run.fits
     assert run.peak.reserved_bytes == 0
+
+
+def test_a_lazy_module_that_is_not_called_has_no_parameters(tmp_path: Path) -> None:
+    class Model(nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(8, 8)
+            self.unused = nn.LazyLinear(8)
+
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        Model()(torch.ones(2, 8).cuda().cpu())
+        torch.ones(2).cuda()
+    assert list(run._parameters) == ["weight", "bias"]

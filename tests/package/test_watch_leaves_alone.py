@@ -213,3 +213,25 @@ def test_a_compiled_part_is_compiled_after_stop() -> None:
     compiled = model[0]._compiled_call_impl
     watch.stop()
     assert model[0]._compiled_call_impl is compiled
+
+
+class Lazy(nn.Module):
+    """Its parameters have no memory before the first call, and refuse to be asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.LazyLinear(3)
+        self.unused = nn.LazyLinear(3)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.first(x)
+
+
+@pytest.mark.parametrize("has_optimizer", [False, True])
+def test_lazy_modules_run_as_ever(has_optimizer: bool) -> None:
+    model = Lazy()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with vram.watch(model, optimizer if has_optimizer else None):
+        for _ in range(2):
+            model(torch.randn(2, 5)).sum().backward()
+    assert model.first.weight.shape == (3, 5)

@@ -7,6 +7,7 @@ import functools
 from typing import Any, Callable
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from vram import _marks
@@ -74,6 +75,8 @@ class Scopes:
         for model, _ in self._watches:
             sizes = {id(part.weight): sizes for part in model.modules() if (sizes := _linear.sizes_of(part))}
             for name, each in model.named_parameters():
+                if is_lazy(each):  # of a lazy module that was not called
+                    continue
                 _, outputs = sizes.get(id(each), (0, 0))
                 found[name] = Parameter(each.numel(), each.element_size(), outputs, each.requires_grad)
         return found

@@ -9,6 +9,8 @@ from vram import _marks
 from vram.watching._phases import Engine
 
 _MAX_ARGUMENT_DEPTH = 3
+# What tensors without memory raise when they are asked for it; ValueError: parameters of lazy modules before their first call.
+_HAS_NONE = (RuntimeError, NotImplementedError, ValueError)
 
 
 def _nothing_is_pretended(_tensor: Any) -> tuple[int, int, int] | None:
@@ -46,7 +48,7 @@ def _storage(tensor: Any) -> tuple[int, int, int] | None:
     try:
         storage = tensor.untyped_storage()
         address, size = storage.data_ptr(), storage.nbytes()
-    except (RuntimeError, NotImplementedError):
+    except _HAS_NONE:
         return None
     return (device.index or 0, address, size) if address and size else None
 
@@ -58,7 +60,7 @@ def address(tensor: Any) -> int:
         return made_up[1]
     try:
         return int(next(_plain(tensor), tensor).data_ptr())
-    except (RuntimeError, NotImplementedError):
+    except _HAS_NONE:
         return 0
 
 

@@ -142,8 +142,10 @@ class Watch:
             if name is not None and _marks.is_recording():
                 name_tensors([(name, parameter.grad)], "gradient")
 
+        is_lazy = sys.modules["torch"].nn.parameter.is_lazy  # before its first call; it can have no hook
         found = [reference() for reference, _ in self._parameters.values()]
-        return [p.register_post_accumulate_grad_hook(name_gradient) for p in found if p is not None and p.requires_grad]
+        trained = [p for p in found if p is not None and p.requires_grad and not is_lazy(p)]
+        return [p.register_post_accumulate_grad_hook(name_gradient) for p in trained]
 
 
 def watch(
