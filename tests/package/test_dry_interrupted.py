@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from vram._error import VramError
-from vram.dry import DryRun, _interrupts, dry_run
+from vram.dry import DryRun, _interrupts, dry_run, predict
 from vram.dry._patches import Patches
 from vram.dry._tape import Tape
 from vram.recording import _process
@@ -138,3 +138,47 @@ def test_a_dry_run_that_is_refused_takes_nothing_from_the_one_that_runs(tmp_path
             dry_run(path=tmp_path / "other.vtrace").__enter__()
         torch.randn(8, device="cuda").argmax().item()
     assert list(run.largest_sizes.values()) == [7]
+
+
+def test_a_default_device_of_the_program_ends_with_the_dry_run(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        torch.set_default_device("cuda")
+        assert torch.ones(2).is_cuda
+    assert torch.ones(2).device.type == "cpu"
+    torch.set_default_device("meta")
+    try:
+        with dry_run(path=tmp_path / "dry.vtrace"):
+            torch.set_default_device("cuda:0")
+        assert torch.ones(2).is_meta
+    finally:
+        torch.set_default_device(None)
+
+
+def test_each_run_of_a_program_begins_with_the_same_defaults() -> None:
+    begun = []
+
+    def train(width: int) -> None:
+        begun.append((torch.get_default_dtype(), torch.ones(1).device.type))
+        torch.set_default_dtype(torch.bfloat16)
+        torch.set_default_device("cuda")
+        model = torch.nn.Linear(width, width)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        while True:
+            model(torch.ones(8, width)).sum().backward()
+            optimizer.step()
+
+    run = predict(train, "24GiB", width=256)
+    assert run.what_if(width=512).peak.requested_bytes > run.peak.requested_bytes
+    assert begun == [(torch.float32, "cpu")] * 2
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_ctrl_c_comes_at_once_if_the_program_sets_an_answer_again_after_the_dry_run(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, kept)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -65,15 +65,18 @@ class Program:
 
     def run_in(self, run: Run, changes: Changes | None = None) -> Run:
         """Run the program from its beginning in a run that has not begun, and return that run."""
+        import torch
+
         from vram._frameworks._training import training_framework
         from vram.dry._changes import Changes
         from vram.recover._randomness import Randomness
 
         changes = changes or Changes()
-        randomness = Randomness(training_framework())
+        randomness, dtype = Randomness(training_framework()), torch.get_default_dtype()
         try:
             with changes.around(), run, changes.inside(run), stopped_after(run, self.steps):
                 self.call(**self.sizes)
         finally:
             randomness.restore()
+            torch.set_default_dtype(dtype)
         return run

@@ -302,6 +302,9 @@ class TracedRun:
                 session.leave(is_interrupted=kind is KeyboardInterrupt)
             finally:
                 self._interrupts.end()
+                self._interrupts.is_blocked = (
+                    False  # the program may have kept the answer to Ctrl-C, and set it again later
+                )
         self._is_done = True
         self._ran_out = kind is not None and kind.__name__ == "OutOfMemoryError"
         if kind is not None and not self._ran_out and not (isinstance(error, SystemExit) and not error.code):

@@ -178,6 +178,7 @@ class Session:
             tape.outside_bytes = lambda: mode.outside_bytes
             patches = Patches()
             stack.callback(patches.undo)
+            stack.callback(_restore_default_device, _default_device())
             _guard.put_in_place(patches, lambda: mode.has_nested)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
             _profiler.put_in_place(patches)
@@ -235,6 +236,18 @@ class Session:
             )
         if self.values.largest_sizes:
             warnings.warn(_about_sizes(self.values.largest_sizes), stacklevel=3)
+
+
+def _default_device() -> Any:
+    """Return what torch.set_default_device() has set in this thread; None: nothing."""
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    return None if context is None else context.device
+
+
+def _restore_default_device(device: Any) -> None:
+    """Set what was set before: a program may set a GPU, of which there is none after the dry run."""
+    if _default_device() != device:
+        torch.set_default_device(device)
 
 
 def _about_sizes(largest: Mapping[str, int]) -> str:
