@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -90,6 +91,44 @@ def test_numbers_count_as_finite(check: Callable[[Any], Any], tmp_path: Path) ->
         x = torch.randn(1500, 1500, device="cuda", requires_grad=True)
         x.grad = torch.randn_like(x)
         assert not check(x)
+
+
+LABELS = np.arange(600 * 600).reshape(600, 600) % 5  # more than what is known one by one
+# Whether whole numbers are in a range that follows from what they are: labels of the host, positions, draws.
+RANGES: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "labels of classes": (lambda labels: labels.min() >= 0 and labels.max() < 5, True),
+    "all labels": (lambda labels: ((labels >= 0) & (labels <= 4)).all(), True),
+    "labels of a class that there is not": (lambda labels: (labels == 255).any(), False),
+    "another class": (lambda labels: (labels != -1).all().item(), True),
+    "labels that are too large": (lambda labels: (labels > 7.5).any(), False),
+    "positions": (lambda labels: torch.randn(labels.shape, device="cuda").argmax(1).max() < labels.shape[1], True),
+    "draws": (lambda _labels: torch.randint(0, 3, (600, 600), device="cuda").max() < 3, True),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges_of_whole_numbers_can_be_checked(name: str, tmp_path: Path) -> None:
+    check, expected = RANGES[name]
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        labels = torch.from_numpy(LABELS).to("cuda")
+        assert bool(check(labels)) is expected
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda labels: (labels == 4).any(),
+        lambda labels: labels.max() > 3,
+        lambda labels: (labels - 1 >= 0).all(),
+        lambda _labels: (torch.randint(-3, 3, (600, 600), device="cuda") >= 0).all(),
+        lambda labels: (labels.neg() <= 5).all(),
+    ],
+)
+def test_what_depends_on_the_numbers_is_not_known(check: Callable[[Any], Any], tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        labels = torch.from_numpy(LABELS).to("cuda")
+        with pytest.raises(DryRunError):
+            bool(check(labels))
 
 
 def test_a_sequence_that_has_ended_ends_whatever_its_tokens_are(tmp_path: Path) -> None:

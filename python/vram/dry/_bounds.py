@@ -1,13 +1,15 @@
 """The largest possible values of whole numbers on the GPU: positions, counts, and what is taken from known numbers.
 
-A program reads such numbers to use them as sizes and indices, or to log them. Each storage of whole numbers has the largest value that any of its
-elements may have, if it is known. A write of something unknown ends it, as it ends known values (_known.py).
+A program reads such numbers to use them as sizes and indices, to log them, or to check that they are in a range, which is known then (_known.py). Each
+storage of whole numbers has the largest value that any of its elements may have, if it is known. A write of something unknown ends it, as it ends
+known values.
 """
 
 # mypy: allow-untyped-calls
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -158,6 +160,9 @@ _RULES: dict[str, tuple[int, Rule]] = {
     "rsub": (0, lambda args, _result: _difference(args[1], args[0])),
     **dict.fromkeys(("minimum", "bitwise_and"), (0, _calculated(min))),
 }
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
+}
 # Writes, by the number of the argument whose elements are written.
 _WRITES = {
     "copy_": 1,
@@ -190,6 +195,21 @@ def follow(func: Any, args: Any, kwargs: Any, result: Any) -> None:
     _known.follow(func, args, kwargs, result)
     if found is not None and found[1] is not None and found[1].number < _MAX:
         setattr(found[0].untyped_storage(), _known.BOUND, (found[0].dtype, found[1]))
+    if name in _COMPARISONS and isinstance(args[0], FakeTensor) and type(args[1]) in (int, float):
+        answer = _compared(name, largest_of(args[0]), args[1])
+        if answer is not None:
+            _known.fill(result, answer)
+
+
+def _compared(name: str, bound: Largest | None, number: float) -> bool | None:
+    """Return what all elements answer to a comparison with a number; None: not known, or not the same."""
+    if bound is None:
+        return None
+    least = -math.inf if bound.is_signed else 0
+    if name in ("eq", "ne"):
+        return None if least <= number <= bound.number else name == "ne"
+    answers = {_COMPARISONS[name](end, number) for end in (least, bound.number)}
+    return answers.pop() if len(answers) == 1 else None
 
 
 def _has_rules(name: str, args: Any, kwargs: Any) -> bool:

@@ -129,7 +129,7 @@ def follow(func: Any, args: Any, kwargs: Any, result: Any) -> None:
     outputs = [each for each in leaves(result) if is_on_gpu(each)]
     uniform = _uniform_result(called, args) if len(outputs) == 1 else None
     if uniform is not None:
-        _fill(outputs[0], uniform)
+        fill(outputs[0], uniform)
         return
     if not outputs or any(each.untyped_storage().nbytes() > _MAX_BYTES for each in outputs):
         return
@@ -252,7 +252,8 @@ def _as_finite(name: str, tensor: Any, other: Any) -> bool | None:
     return None
 
 
-def _fill(output: Any, value: Any) -> None:
+def fill(output: Any, value: Any) -> None:
+    """Note what every element of a new tensor is."""
     storage = output.untyped_storage()
     if isinstance(value, bool):
         setattr(storage, _UNIFORM, value)
