@@ -153,6 +153,15 @@ def test_a_limit_of_the_program_is_an_end() -> None:
         vram.find_batch_size(lambda batch: train(batch << 20), dry=True, gpu="24GiB")
 
 
+def test_a_first_request_that_is_refused_has_no_holders() -> None:
+    def train(batch: int) -> None:
+        torch.cuda.set_per_process_memory_fraction(0.0)
+        torch.empty(batch << 20, device="cuda")
+
+    with pytest.raises(torch.OutOfMemoryError, match=r"not even a batch of 1 fits: it runs out .* sets$"):
+        vram.find_batch_size(train, dry=True, gpu="24GiB")
+
+
 def test_the_result_is_a_multiple_if_a_multiple_fits() -> None:
     def train(batch: int) -> None:
         model = nn.Linear(256, 256).cuda()

@@ -146,6 +146,8 @@ class BatchSearch:
         for of_module in self._smallest.by_module().values():
             for category, size_bytes in of_module.items():
                 categories[category] = categories.get(category, 0) + size_bytes
+        if not categories:  # the first request was refused
+            return tr("not even a batch of {} fits: {}").format(trial.batch_size, needs)
         largest = max(categories, key=lambda category: categories[category])
         return tr("not even a batch of {} fits: {}. Most of it is {} ({}); the largest parts are {}").format(
             trial.batch_size, needs, largest, format_size(categories[largest]), parts
