@@ -62,6 +62,23 @@ def test_processes_that_are_forked_leave_the_trace_where_it_is() -> None:
     assert not folder.exists()
 
 
+def test_a_file_that_another_dry_run_replaced_is_no_trace_of_this_one(tmp_path: Path) -> None:
+    """A loop over sizes, which prints all results at its end, would print those of the last one."""
+    runs = []
+    for _ in range(3):
+        with dry_run("24GiB", path=tmp_path / "dry.vtrace") as run:
+            request()
+        runs.append(run)
+    first, second, last = runs
+    for result in (lambda: first.peak, lambda: second.fits, first.report, second.why):
+        with pytest.raises(vram.VramError, match="replaced or deleted since"):
+            result()
+    assert is_right(last)
+    last.trace_path.unlink()
+    with pytest.raises(vram.VramError, match="replaced or deleted since"):
+        last.report()
+
+
 NO_REQUESTS = "requested no memory of the GPU"
 
 

@@ -47,6 +47,15 @@ def _remove(folder: str, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _state(path: Path) -> Any:
+    """What is different for another file of this name."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 Run = TypeVar("Run", bound="TracedRun")
 
 
@@ -62,6 +71,7 @@ class TracedRun:
         self._session: Session | None = None
         self._interrupts = Interrupts()
         self._is_done = False
+        self._file: Any = None  # the state of the trace as the run ended; None: it is no file of the user's
         self._parameters: dict[str, Parameter] = {}
         self._least: dict[tuple[Path, str], int] = {}  # by trace and allocator
 
@@ -262,6 +272,13 @@ class TracedRun:
                     "within the dry run"
                 )
             )
+        if self._file is not None and self._file != _state(self._path):
+            raise VramError(
+                tr(
+                    "the trace {} has been replaced or deleted since this dry run, which has results of it only; state another path for each dry run, "
+                    "or none"
+                ).format(self._path)
+            )
 
     def __enter__(self: Run) -> Run:
         from vram.dry._session import Session  # imports torch
@@ -306,6 +323,7 @@ class TracedRun:
                     False  # the program may have kept the answer to Ctrl-C, and set it again later
                 )
         self._is_done = True
+        self._file = _state(self._path)
         self._ran_out = kind is not None and kind.__name__ == "OutOfMemoryError"
         if kind is not None and not self._ran_out and not (isinstance(error, SystemExit) and not error.code):
             self._error = kind.__name__
