@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -239,6 +241,24 @@ def test_an_unknown_number_names_the_line_that_read_it(tmp_path: Path) -> None:
         assert f"assume={{'{line}': 0.5}}" in str(error.value)
     with dry_run(path=tmp_path / "dry.vtrace", assume={line: -1.0}):
         assert program(torch.randn(3, device="cuda"))
+
+
+def test_a_number_is_printed_as_a_whole_one(tmp_path: Path) -> None:
+    """As programs print percentages: it decides nothing."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        x = torch.randn(3, 4, device="cuda")
+        correct = (x.argmax(1) == torch.zeros(3, device="cuda")).sum().item()
+        for accuracy in (100.0 * correct / 3, x.mean().item()):
+            assert re.fullmatch(r"epoch 2: \d+ %", "epoch %d: %d %%" % (2, accuracy))  # noqa: UP031
+            text = "%i"
+            text %= accuracy
+            assert text.isdigit()
+            with pytest.raises(DryRunError, match=r"int\(\) of a value"):
+                int(accuracy)
+            with pytest.raises(DryRunError, match=r"int\(\) of a value"):
+                int(accuracy) % 3
+        record = logging.LogRecord("", logging.INFO, "", 1, "%d %%", (x.mean().item(),), None)
+        assert record.getMessage()[0].isdigit()
 
 
 def test_a_log_in_json(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import itertools
 import linecache
 import os
@@ -42,6 +43,15 @@ def is_in(files: tuple[str, ...]) -> bool:
     frame = users_frame()
     file = "" if frame is None else frame.f_code.co_filename
     return any(file.endswith(os.sep + name) for name in files)
+
+
+def is_formatting(frame: FrameType) -> bool:
+    """Whether the operator that a frame is at is %, which makes a text of the numbers on its right: "%d" takes an int."""
+    here = next((each for each in dis.get_instructions(frame.f_code) if each.offset == frame.f_lasti), None)
+    if here is None:
+        return False
+    is_remainder = here.opname == "BINARY_OP" and here.argrepr in ("%", "%=")  # Python 3.11 and later
+    return is_remainder or here.opname in ("BINARY_MODULO", "INPLACE_MODULO")
 
 
 # What L-BFGS asks where "yes" needs the most memory: whether to remember a direction, to accept a step, and whether the first one is a tensor. It also

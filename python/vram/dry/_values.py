@@ -11,6 +11,7 @@ import ast
 import contextlib
 import math
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from types import FrameType
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from vram._error import VramError
 from vram._texts import tr
 from vram.dry._lines import is_of_library, key_of, programs_frame, users_frame, users_frames, users_line, warn
-from vram.dry._readers import ENDLESS, LIBRARIES, PRETENDED, is_in, read_by_torch
+from vram.dry._readers import ENDLESS, LIBRARIES, PRETENDED, is_formatting, is_in, read_by_torch
 
 if TYPE_CHECKING:
     from vram.dry._bounds import Largest
@@ -159,6 +160,8 @@ def _deciding(name: str) -> Any:
             return getattr(float, name)(float(self), float(others[0]))
         if name in ("__int__", "__trunc__") and self.largest is not None:
             return self.__index__()
+        if name == "__int__" and is_formatting(sys._getframe(1)):
+            return int(float(self))
         if name not in ("__int__", "__trunc__") and is_in(LIBRARIES):
             return True
         raise _decides(f"{name.strip('_')}()", "128" if name in ("__int__", "__trunc__") else "0.5", self.line)
