@@ -39,6 +39,37 @@ def test_properties(tmp_path: Path) -> None:
         assert torch.cuda.max_memory_allocated() == 0
 
 
+def test_figures_of_memory_have_pytorchs_names(tmp_path: Path) -> None:
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace"):
+        kept = torch.empty(1 << 20, device="cuda")
+        stats = torch.cuda.memory_stats()
+        assert stats["allocated_bytes.all.peak"] == kept.nbytes
+        for name in ("allocation.large_pool.current", "allocated_bytes.large_pool.peak", "num_device_alloc"):
+            assert f"{stats[name] / 2:.1f}" == "unknown"
+        assert torch.cuda.memory_stats_as_nested_dict()["reserved_bytes"]["all"]["current"] == 20 << 20
+        rows = [line.split() for line in torch.cuda.memory_summary(abbreviated=True).splitlines()]
+        assert rows[1:3] == [["allocated", "4", "MiB", "4", "MiB"], ["requested", "4", "MiB", "4", "MiB"]]
+        assert torch.cuda.get_per_process_memory_fraction() == 1
+        torch.cuda.set_per_process_memory_fraction(0.5)
+        assert torch.cuda.get_per_process_memory_fraction() == pytest.approx(0.5)
+        assert torch.cuda.temperature() == torch.cuda.power_draw() == 0
+
+
+@pytest.mark.skipif(not hasattr(torch.accelerator, "memory"), reason="PyTorch 2.9 and later have it")
+def test_the_accelerator_has_the_same_figures(tmp_path: Path) -> None:
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace"):
+        kept = torch.empty(1 << 20, device="cuda")
+        for module in (torch.accelerator, torch.accelerator.memory):
+            assert module.memory_allocated() == module.max_memory_allocated(0) == kept.nbytes
+            assert module.memory_reserved() == module.max_memory_reserved() == 20 << 20
+            assert module.get_memory_info() == torch.cuda.mem_get_info()
+            assert module.memory_stats()["allocated_bytes.all.current"] == kept.nbytes
+        del kept
+        torch.accelerator.reset_peak_memory_stats()
+        torch.accelerator.empty_cache()
+        assert torch.accelerator.max_memory_allocated() == torch.accelerator.memory_reserved() == 0
+
+
 def test_streams_events_generators_and_pinned_memory(tmp_path: Path) -> None:
     with dry_run(path=tmp_path / "dry.vtrace"):
         side, begin, end = (

@@ -19,9 +19,9 @@ import torch
 from vram._texts import tr
 from vram.dry._gpu import Gpu
 from vram.dry._lines import users_line
+from vram.dry._memory import Figures, nothing
 from vram.dry._mode import Streams
 from vram.dry._patches import Patches
-from vram.dry._placement import Counter
 from vram.dry._tape import Tape
 from vram.dry._values import DryRunError
 
@@ -129,63 +129,6 @@ def _properties(gpu: Gpu) -> SimpleNamespace:
     )
 
 
-def _memory(gpu: Gpu, tape: Tape, context_bytes: int) -> dict[str, Any]:
-    def counters(device: Any) -> dict[str, Counter]:
-        placement = tape.placement(_index(device))
-        return {"requested": placement.requested, "allocated": placement.allocated, "reserved": placement.reserved}
-
-    def reset(device: Any = None) -> None:
-        for counter in counters(device).values():
-            counter.peak = counter.now
-
-    def info(device: Any = None) -> tuple[int, int]:
-        return max(0, gpu.total_bytes - context_bytes - counters(device)["reserved"].now), gpu.total_bytes
-
-    def stats(device: Any = None) -> dict[str, int]:
-        found = counters(device)
-        found["active"] = found["allocated"]
-        placement = tape.placement(_index(device))
-        return {
-            **{f"{kind}_bytes.all.current": counter.now for kind, counter in found.items()},
-            **{f"{kind}_bytes.all.peak": counter.peak for kind, counter in found.items()},
-            "num_alloc_retries": placement.retries,
-            "num_ooms": placement.ooms,
-        }
-
-    def set_fraction(fraction: float, device: Any = None) -> None:
-        if not 0 <= fraction <= 1:
-            raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-        allowed = int(fraction * gpu.total_bytes)
-        tape.placement(_index(device)).limit_bytes = allowed
-
-    def reserved(device: Any = None) -> int:
-        return counters(device)["reserved"].now
-
-    def max_reserved(device: Any = None) -> int:
-        return counters(device)["reserved"].peak
-
-    return {
-        "memory_allocated": lambda device=None: counters(device)["allocated"].now,
-        "memory_reserved": reserved,
-        "memory_cached": reserved,
-        "max_memory_allocated": lambda device=None: counters(device)["allocated"].peak,
-        "max_memory_reserved": max_reserved,
-        "max_memory_cached": max_reserved,
-        "reset_peak_memory_stats": reset,
-        "reset_max_memory_allocated": reset,
-        "reset_max_memory_cached": reset,
-        "reset_accumulated_memory_stats": lambda _device=None: None,
-        "mem_get_info": info,
-        "memory_stats": stats,
-        "memory_snapshot": lambda *_arguments, **_named: [],
-        "memory_summary": lambda *_arguments, **_named: "a dry run has no caching allocator\n",
-        "empty_cache": tape.empty_cache,
-        "_record_memory_history": _nothing,
-        "_dump_snapshot": _nothing,
-        "set_per_process_memory_fraction": set_fraction,
-    }
-
-
 def _streams(streams: Streams) -> dict[str, Any]:
     def current(device: Any = None) -> Stream:
         return Stream(device, number=streams.current)
@@ -289,10 +232,6 @@ class _NoGraph:
         )
 
 
-def _nothing(*_arguments: Any, **_named: Any) -> int:
-    return 0
-
-
 def _name_the_device(patches: Patches, current: Any) -> None:
     """Let to("cuda") name the current device: PyTorch would ask CUDA, which a build for the CPU does not have."""
 
@@ -322,7 +261,8 @@ def _name_the_device(patches: Patches, current: Any) -> None:
 
 def put_in_place(patches: Patches, gpu: Gpu, count: int, context_bytes: int, tape: Tape, streams: Streams) -> None:
     """Let the program find `count` GPUs of this kind."""
-    memory = _memory(gpu, tape, context_bytes)
+    figures = Figures(gpu, tape, context_bytes, _index)
+    memory = figures.of_cuda
     everything = {**_devices(gpu, count), **_streams(streams), **memory}
     patches.put_where_found(torch.cuda, everything)
     patches.put_where_found(torch.cuda.memory, memory)
@@ -331,7 +271,7 @@ def put_in_place(patches: Patches, gpu: Gpu, count: int, context_bytes: int, tap
     patches.put_where_found(torch.cuda.graphs, graphs)
     patches.put_where_found(torch.cuda.random, everything)
     patches.put_where_found(
-        torch.cuda.nvtx, dict.fromkeys(("range_push", "range_pop", "range_start", "range_end", "mark"), _nothing)
+        torch.cuda.nvtx, dict.fromkeys(("range_push", "range_pop", "range_start", "range_end", "mark"), nothing)
     )
     patches.put(torch, "Generator", Generator)
     if torch.version.cuda is None:
@@ -347,14 +287,18 @@ def put_in_place(patches: Patches, gpu: Gpu, count: int, context_bytes: int, tap
             "device_count": lambda: count,
             "current_accelerator": lambda check_available=False: torch.device("cuda"),  # noqa: ARG005
             "current_device_index": everything["current_device"],
+            "current_device_idx": everything["current_device"],
             "set_device_index": everything["set_device"],
+            "set_device_idx": everything["set_device"],
             "device_index": everything["device"],
             "synchronize": lambda _device=None: None,
-            "empty_cache": tape.empty_cache,
+            **figures.of_accelerator,
             "current_stream": everything["current_stream"],
             "set_stream": everything["set_stream"],
         },
     )
+    for module in filter(None, [getattr(torch.accelerator, "memory", None)]):  # of PyTorch 2.9 and later
+        patches.put_where_found(module, figures.of_accelerator)
     # The CPU has no pinned memory here, and needs none.
     patches.put(torch.Tensor, "pin_memory", lambda tensor, *_arguments, **_named: tensor)
     patches.put(torch.Tensor, "record_stream", lambda _tensor, _stream: None)

@@ -71,6 +71,11 @@ class Unknown(float):
         return self
 
 
+def unknown_here() -> Unknown:
+    """Return a number that is not known, which the line that is running reads."""
+    return Unknown(PRETENDED, key_of(users_frame()))
+
+
 def _decides(what: str, example: str = "0.5", read_at: str = "") -> DryRunError:
     """Return the error of a program that decides by a value, which it has read at a line: here, unless another one is stated."""
     here = users_line()
@@ -276,7 +281,7 @@ class Values:
                     "unknown number, which prints as 'unknown' and cannot be compared"
                 )
             )
-        return Unknown(PRETENDED, key_of(users_frame()))
+        return unknown_here()
 
     def size(self, operator: str, largest: int | None) -> int:
         """Return the size of the result of an operator whose size depends on values: as the user states, or `largest`, which largest_sizes() then names.
