@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -95,6 +96,20 @@ def test_an_exception_of_the_script_is_shown_as_python_shows_it(
     alone = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=60)
     assert output.out == ""
     assert output.err == alone.stderr
+
+
+def test_warnings_of_the_run_name_no_line_of_vram(tmp_path: Path) -> None:
+    """Nor do they show the text of one."""
+    check = (
+        "if step == 1: import warnings; warnings.warn('of the script'); nn.GRU(8, 8).cuda()(torch.ones(4, 2, 8).cuda())"
+    )
+    command = [sys.executable, "-m", "vram.dry", "--gpu", "24GiB", training(tmp_path, check)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "python")}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=environment)
+    lines = done.stderr.splitlines()
+    assert any(line.startswith("warning: the workspaces of these operators are estimated") for line in lines)
+    assert any(line.endswith("train.py:11: UserWarning: of the script") for line in lines)
+    assert not any("__main__" in line or "stopped_after" in line for line in lines)
 
 
 def test_its_exit_code(tmp_path: Path) -> None:

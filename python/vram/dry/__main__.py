@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from types import TracebackType
@@ -104,6 +105,24 @@ def _since_script(trail: TracebackType | None) -> TracebackType | None:
     return trail
 
 
+@contextlib.contextmanager
+def _warning_of_the_run() -> Iterator[None]:
+    """Print warnings of the run as a whole without a line: it is none of the script, which the user wants to see."""
+    before = warnings.formatwarning
+
+    def formatted(message: Any, category: Any, filename: str, lineno: int, line: str | None = None) -> str:
+        if filename == __file__:
+            return tr("warning: {}").format(message) + "\n"
+        return before(message, category, filename, lineno, line)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        if warnings.formatwarning is formatted:  # the script may have its own
+            warnings.formatwarning = before
+
+
 def _result(run: DryRun, trace: str | None) -> dict[str, Any]:
     fits = run.fits
     return {
@@ -134,6 +153,11 @@ def main(arguments: list[str]) -> int:
     except ValueError as error:
         print(tr("error: {}").format(error), file=sys.stderr)
         return _CANNOT_FOLLOW
+    with _warning_of_the_run():
+        return _run(run, options)
+
+
+def _run(run: DryRun, options: argparse.Namespace) -> int:
     _values.runs_as = "script"
     results = sys.stdout  # which the script may replace
     try:
