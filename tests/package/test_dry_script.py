@@ -98,6 +98,20 @@ def test_an_exception_of_the_script_is_shown_as_python_shows_it(
     assert output.err == alone.stderr
 
 
+@pytest.mark.parametrize("failure", ["assert loss.item() < 0", "raise KeyError('accuracy')"])
+def test_what_was_needed_until_a_failure_is_printed(
+    failure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As most programs compare a metric, or write a file, after their first epoch."""
+    for step in (0, 2):
+        main(["--gpu", "24GiB", "--steps", "9", "--json", training(tmp_path, f"if step == {step}: {failure}")])
+        output = capsys.readouterr()
+        assert output.out == ""
+        last = output.err.splitlines()[-1]
+        expected = "until then, 3 steps of the optimizer: fits on GPU of 24 GiB: needs "
+        assert last.startswith(expected) if step else "until then" not in output.err
+
+
 def test_warnings_of_the_run_name_no_line_of_vram(tmp_path: Path) -> None:
     """Nor do they show the text of one."""
     check = (

@@ -23,7 +23,7 @@ from vram._error import VramError
 from vram._texts import tr
 from vram.dry import _values
 from vram.dry._dry_run import DryRun, dry_run
-from vram.dry._repeat import STEPS, stopped_after
+from vram.dry._repeat import STEPS, STEPS_WITH_STATES, stopped_after
 
 _FITS, _FAILED, _CANNOT_FOLLOW = 0, 1, 2  # exit codes
 
@@ -123,6 +123,14 @@ def _warning_of_the_run() -> Iterator[None]:
             warnings.formatwarning = before
 
 
+def _print_until_then(run: DryRun) -> None:
+    """Print what a script that cannot go on has needed until then, if its optimizer has states."""
+    with contextlib.suppress(VramError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if run.steps >= STEPS_WITH_STATES:
+            print(tr("until then, {} steps of the optimizer: {}").format(run.steps, run), file=sys.stderr)
+
+
 def _result(run: DryRun, trace: str | None) -> dict[str, Any]:
     fits = run.fits
     return {
@@ -166,10 +174,12 @@ def _run(run: DryRun, options: argparse.Namespace) -> int:
             _run_script(options.script, options.arguments, options.is_module)
     except VramError as error:
         print(tr("error: {}").format(error), file=sys.stderr)
+        _print_until_then(run)
         return _CANNOT_FOLLOW
     except Exception as error:
         traceback.print_exception(type(error), error, _since_script(error.__traceback__))
         if type(error).__name__ != "OutOfMemoryError":
+            _print_until_then(run)
             return _FAILED
     finally:
         _values.runs_as = "run"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Steps of the optimizer, unless the user says otherwise. Its states exist from the second on; the cached memory of the allocator is
 # divided differently in each of the first few, so the least memory grows. The margins were measured with as many.
 STEPS = 4
-_WITH_STATES = 2
+STEPS_WITH_STATES = 2
 
 
 class _EnoughSteps(BaseException):
@@ -36,7 +36,7 @@ def stopped_after(run: TracedRun, steps: int) -> Iterator[None]:
     run.on_step(stop)
     with contextlib.suppress(_EnoughSteps):
         yield
-    if 0 < run.steps < min(steps, _WITH_STATES):
+    if 0 < run.steps < min(steps, STEPS_WITH_STATES):
         warnings.warn(
             tr(
                 "the program ended after one step of its optimizer; what the states of the optimizer add to the peak of a later step is not "
