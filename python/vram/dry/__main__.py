@@ -23,6 +23,7 @@ from vram._error import VramError
 from vram._texts import tr
 from vram.dry import _values
 from vram.dry._dry_run import DryRun, dry_run
+from vram.dry._ranks import launched
 from vram.dry._repeat import STEPS, STEPS_WITH_STATES, stopped_after
 
 _FITS, _FAILED, _CANNOT_FOLLOW = 0, 1, 2  # exit codes
@@ -48,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-o", "--output", metavar="FILE", help=tr("keep the trace in this file: dry.vtrace"))
     parser.add_argument("--allocator", help=tr("as for vram replay (default: PyTorch's)"))
-    parser.add_argument("--world-size", type=int, default=1, help=tr("number of ranks (default: 1)"))
+    parser.add_argument("--world-size", type=int, help=tr("number of ranks (default: 1)"))
     parser.add_argument("--raise-oom", action="store_true", help=tr("let the script run out of memory as on the GPU"))
     parser.add_argument(
         "--assume", type=_assumption, action="append", default=[], metavar="FILE:LINE=VALUE",
@@ -155,7 +156,7 @@ def main(arguments: list[str]) -> int:
             path=options.output,
             assume=dict(options.assume),
             allocator=options.allocator,
-            world_size=options.world_size,
+            world_size=1 if options.world_size is None else options.world_size,
             raise_oom=options.raise_oom,
         )
     except ValueError as error:
@@ -170,7 +171,8 @@ def _run(run: DryRun, options: argparse.Namespace) -> int:
     results = sys.stdout  # which the script may replace
     try:
         prints = _printing_to_standard_error() if options.json else contextlib.nullcontext()
-        with prints, run, stopped_after(run, options.steps):
+        variables = contextlib.nullcontext() if options.world_size is None else launched(options.world_size)
+        with prints, variables, run, stopped_after(run, options.steps):
             _run_script(options.script, options.arguments, options.is_module)
     except VramError as error:
         print(tr("error: {}").format(error), file=sys.stderr)

@@ -15,6 +15,7 @@ from vram.dry._guard import lacks_gpu
 from vram.dry._lines import warn
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
+from vram.dry._ranks import launched
 from vram.dry._values import DryRunError
 
 
@@ -42,13 +43,40 @@ def fake_ranks(world_size: int, patches: Patches, mode: DryMode) -> Iterator[Non
     patches.put(distributed, "init_process_group", init)
     _answer_reducers(patches)
     _pass_objects(patches)
+    _spawn_the_first(patches)
+    environment = launched(world_size) if world_size > 1 else contextlib.nullcontext()
     if world_size > 1:
         init()
     try:
-        yield
+        with environment:
+            yield
     finally:
         if distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+class _Ended:
+    """The processes of torch.multiprocessing.spawn(join=False)."""
+
+    processes: tuple[Any, ...] = ()
+
+    def join(self, *_arguments: Any, **_named: Any) -> bool:
+        return True
+
+    def pids(self) -> list[int]:
+        return []
+
+
+def _spawn_the_first(patches: Patches) -> None:
+    """Let torch.multiprocessing.spawn() run the first of its processes in this one: the others are ranks that do not exist."""
+
+    def spawn(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_arguments: Any, **_named: Any) -> Any:
+        warn(tr("a dry run follows one of the {} processes of torch.multiprocessing.spawn(), the first").format(nprocs))
+        fn(0, *args)
+        return None if join else _Ended()
+
+    for name in ("spawn", "start_processes"):
+        patches.put(torch.multiprocessing, name, spawn)
 
 
 def _leave_out_propagation(patches: Patches, mode: DryMode) -> None:

@@ -1,0 +1,87 @@
+"""Dry runs of programs that a launcher starts, or that start their ranks themselves."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from vram.dry import dry_run
+from vram.dry.__main__ import main
+
+VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# As torchrun starts it.
+LAUNCHED = """
+import os, sys, torch
+from torch import nn
+torch.distributed.init_process_group("nccl")
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+print("ranks", torch.distributed.get_world_size(), os.environ["WORLD_SIZE"])
+model = nn.parallel.DistributedDataParallel(nn.Linear(256, 256).to(rank), device_ids=[rank])
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(9):
+    loss = model(torch.ones(8, 256, device=rank)).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "argv", ["vram.dry"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    yield
+    assert not [name for name in VARIABLES if name in os.environ], "what a dry run sets is as before"
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_a_script_for_torchrun_finds_its_variables(
+    ranks: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LAUNCHED)
+    assert main(["--gpu", "24GiB", "--world-size", str(ranks), str(path)]) == 0
+    assert f"ranks {ranks} {ranks}" in capsys.readouterr().out
+
+
+def test_a_run_of_one_rank_sets_no_variables(tmp_path: Path) -> None:
+    """Programs take them for a launcher's."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        assert "LOCAL_RANK" not in os.environ
+
+
+def test_the_variables_of_the_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("MASTER_PORT", "1234")
+        with dry_run(path=tmp_path / "dry.vtrace", world_size=2):
+            assert (os.environ["MASTER_PORT"], os.environ["WORLD_SIZE"]) == ("1234", "2")
+
+
+def worker(rank: int, ranks: int, found: list[Any]) -> None:
+    torch.distributed.init_process_group("nccl", rank=rank, world_size=ranks)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(256, 256).to(rank), device_ids=[rank])
+    model(torch.ones(8, 256, device=rank)).sum().backward()
+    found.append((rank, torch.distributed.get_world_size()))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("join", [True, False])
+def test_the_first_of_the_processes_that_are_spawned_runs(join: bool, tmp_path: Path) -> None:
+    found: list[Any] = []
+    expected = pytest.warns(UserWarning, match=r"one of the 2 processes of torch.multiprocessing.spawn")
+    with expected, dry_run(path=tmp_path / "dry.vtrace") as run:
+        multiprocessing: Any = torch.multiprocessing
+        context = multiprocessing.spawn(worker, args=(2, found), nprocs=2, join=join)
+        assert join or context.join()
+    assert found == [(0, 2)]
+    assert run.peak.requested_bytes > 2 * 256 * 256 * 4
