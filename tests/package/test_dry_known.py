@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from vram.dry import dry_run
 from vram.dry._values import DryRunError
@@ -265,3 +266,47 @@ def test_a_log_in_json(tmp_path: Path) -> None:
     with dry_run(path=tmp_path / "dry.vtrace"):
         logged = {"loss": torch.randn(3, device="cuda").mean().item()}
         assert json.loads(json.dumps(logged, indent=2)) == json.loads(json.dumps(logged)) == {"loss": 1.0}
+
+
+# What programs do with data that they make: positions, labels, tokens, edges.
+DATA: dict[str, Callable[[], Any]] = {
+    "an order": lambda: sorted(torch.randperm(60000).tolist()) == list(range(60000)),
+    "labels": lambda: len(torch.randint(0, 10, (100_000,)).unique()) == 10,
+    "edges": lambda: 0 <= int(torch.randint(0, 5000, (2, 40_000)).max()) < 5000,
+    "counts": lambda: int(torch.bincount(torch.randint(10, (100_000,))).sum()) == 100_000,
+    "tokens": lambda: torch.arange(1_000_000)[999_999].item() == 999_999,
+}
+
+
+@pytest.mark.parametrize("check", DATA.values(), ids=DATA)
+def test_data_of_whole_numbers_has_values_on_the_cpu(check: Callable[[], Any], tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        assert check()
+
+
+def test_a_model_of_whole_numbers_takes_no_memory_of_the_host(tmp_path: Path) -> None:
+    """As quantized ones."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        for made in (torch.empty(1 << 17, dtype=torch.int32), torch.zeros(1 << 19, dtype=torch.int8)):
+            assert isinstance(made, FakeTensor)
+        assert isinstance(torch.randint(2, (1 << 30,)), FakeTensor)
+
+
+UNFILLED: dict[str, Callable[[Any], Any]] = {
+    "numpy()": lambda x: x.numpy(),
+    "tolist()": lambda x: x.tolist(),
+    "item()": lambda x: 1 if x.sum() > 0 else 2,
+    "aten::unique_dim": lambda x: x.unique(dim=1),
+}
+
+
+@pytest.mark.parametrize("operator", UNFILLED)
+@pytest.mark.parametrize("comes_from_gpu", [False, True])
+def test_an_error_about_a_tensor_on_the_cpu_says_where_its_values_are(
+    operator: str, comes_from_gpu: bool, tmp_path: Path
+) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        x = torch.randn(1000, 100, device="cuda").cpu() if comes_from_gpu else torch.randn(1000, 100)
+        with pytest.raises(DryRunError, match=r"values of a tensor on the CPU .* the GPU, or .* NumPy") as error:
+            UNFILLED[operator](x)
+        assert f": {operator} reads" in str(error.value)

@@ -41,6 +41,9 @@ from vram.dry._values import DryRunError, Unknown, Values
 
 # Tensors on the CPU that are made from nothing are fake above this size.
 _MAX_REAL_BYTES = 256 << 10
+# Whole numbers in order or at random are data, and no weights: positions, labels, tokens, edges of graphs.
+_MAX_REAL_NUMBERS_BYTES = 64 << 20
+_NUMBERS = frozenset({"aten::arange", "aten::randint", "aten::randperm"})
 _HIDDEN = torch.device("meta")  # where gradients are while autograd's engine asks; see _device_for_autograd()
 _ATEN = torch.ops.aten
 # Results that are allocated in another order than they are returned.
@@ -263,7 +266,8 @@ class DryMode(TorchDispatchMode):
             return self.compute(func, args, kwargs)
         made = self.fake(func, args, kwargs)  # from nothing
         sizes = [out.untyped_storage().nbytes() for out in leaves(made)]
-        return made if sizes and min(sizes) > _MAX_REAL_BYTES else self.compute(func, args, kwargs)
+        most = _MAX_REAL_NUMBERS_BYTES if func._schema.name in _NUMBERS else _MAX_REAL_BYTES
+        return made if sizes and min(sizes) > most else self.compute(func, args, kwargs)
 
     @staticmethod
     def compute(func: Any, args: Any, kwargs: Any) -> Any:
@@ -298,10 +302,14 @@ class DryMode(TorchDispatchMode):
         except (fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException):
             if [str(each.type) for each in func._schema.returns] == ["bool"]:  # equal(), allclose()
                 known = None if self.values.has_assumption else _known.computed(func, args, kwargs)
-                return known if known is not None else self.values.read(func.name(), is_floating=False, is_bool=True)
+                return (
+                    known
+                    if known is not None
+                    else self.values.read(func.name(), is_floating=False, is_bool=True, of=args)
+                )
             if func.name() in OF_LIBRARIES:
                 return OF_LIBRARIES[func.name()](self.values, func, args)
-            raise self.values.all(func.name()) from None
+            raise self.values.all(func.name(), of=args) from None
         except (fake_tensor.UnsupportedOperatorException, NotImplementedError) as error:
             if func.name() in OF_LIBRARIES:
                 return OF_LIBRARIES[func.name()](self.values, func, args)
@@ -439,7 +447,7 @@ class DryMode(TorchDispatchMode):
                 return value.reshape(()).tolist()
         is_bool = tensor.dtype == torch.bool
         largest = None if is_bool else _bounds.largest_of(tensor)
-        return self.values.read(operator, tensor.is_floating_point(), is_bool, largest)
+        return self.values.read(operator, tensor.is_floating_point(), is_bool, largest, of=tensor)
 
     # ------------------------------------------------------------------------------------------ autograd's engine
 

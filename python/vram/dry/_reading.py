@@ -53,7 +53,7 @@ def _reader_of_all(mode: DryMode, name: str) -> Any:
         number = (
             _number(mode, tensor, operator)
             if is_one_number
-            else mode.values.fill(operator, _largest_choice(tensor), is_floating=tensor.is_floating_point())
+            else mode.values.fill(operator, _largest_choice(tensor), is_floating=tensor.is_floating_point(), of=tensor)
         )
         with _disable_current_modes():
             known = torch.zeros(
@@ -64,7 +64,7 @@ def _reader_of_all(mode: DryMode, name: str) -> Any:
     def read(tensor: Any, *arguments: Any, **named: Any) -> Any:
         known = None if mode.values.has_assumption else _known.value_of(tensor)
         if known is None and name == "__dlpack__":
-            raise mode.values.all("__dlpack__()")
+            raise mode.values.all("__dlpack__()", of=tensor)
         if known is None and name == "tolist" and tensor.numel() == 1:
             one = mode.read_item(tensor, "tolist()")
             for _ in range(tensor.dim()):

@@ -34,7 +34,7 @@ def _size(values: Any, func: Any, args: Any, kwargs: Any, largest: int | None) -
     """Return the first size of a result that depends on values: as the user states, by known values, or the largest."""
     known = None if values.has_assumption else _known.computed(func, args, kwargs)
     if known is None:
-        found: int = values.size(func.name(), largest)
+        found: int = values.size(func.name(), largest, of=args)
         return found
     return int((known[0] if isinstance(known, tuple) else known).shape[0])
 
@@ -104,7 +104,7 @@ def _repeat_interleave(mode: Any, values: Any, func: Any, args: Any, kwargs: Any
 def _pack(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """The lengths of sequences are on the CPU, where they have values, unless they come from the GPU."""
     if isinstance(args[1], FakeTensor):
-        raise values.all(func.name())
+        raise values.all(func.name(), of=args)
     tensor, lengths = args[0], mode.compute(torch.Tensor.tolist, args[1:2], {})
     steps = [sum(length > step for length in lengths) for step in range(max(lengths))]
     data = torch.empty((sum(lengths), *tensor.shape[2:]), dtype=tensor.dtype, device=tensor.device)
@@ -161,7 +161,7 @@ SIZED: dict[Any, Sized] = {
 
 def _suppressed(values: Any, func: Any, args: Any) -> Any:
     """Non-maximum suppression keeps at most all boxes."""
-    return _empty(args[0], values.size(func.name(), args[0].shape[0]))
+    return _empty(args[0], values.size(func.name(), args[0].shape[0], of=args))
 
 
 def _transduced(_values: Any, _func: Any, args: Any) -> Any:

@@ -184,6 +184,20 @@ for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__boo
 Unknown.__hash__ = float.__hash__  # type: ignore[method-assign]
 
 
+def _refuse_host(operator: str, of: Any, ways_out: str) -> None:
+    """Raise the error of an operator that reads values of a tensor on the CPU, if the tensors that it has are all there."""
+    from vram.dry._tensors import is_on_gpu, leaves  # imports torch
+
+    tensors = list(leaves(of))
+    if tensors and not any(map(is_on_gpu, tensors)):
+        raise DryRunError(
+            tr(
+                "{}: {} reads values of a tensor on the CPU that a dry run does not compute: they come from the GPU, or from a large tensor that the "
+                "program makes, as by torch.randn(), which would keep its values if NumPy made it; {}"
+            ).format(users_line(), operator, ways_out)
+        )
+
+
 class Values:
     """What a dry run answers if the program reads a value.
 
@@ -243,7 +257,9 @@ class Values:
             return None
         return next(filter(None, map(self._of_line, users_frames())), None)
 
-    def read(self, operator: str, is_floating: bool, is_bool: bool = False, largest: Largest | None = None) -> Any:
+    def read(
+        self, operator: str, is_floating: bool, is_bool: bool = False, largest: Largest | None = None, *, of: Any = ()
+    ) -> Any:
         """Return the value of a tensor with one element: of whole numbers the largest possible one, or a count that is not known.
 
         Raises:
@@ -268,6 +284,7 @@ class Values:
                 return _as_largest(line, largest.number)
             return Unknown(PRETENDED, line, largest.number)
         if not is_floating:
+            _refuse_host(operator, of, _ways_out("False" if is_bool else "1"))
             raise DryRunError(
                 tr("{}: {} reads the value of a tensor on the GPU, which a dry run does not compute; {}").format(
                     users_line(), operator, _ways_out("False" if is_bool else "1")
@@ -283,7 +300,7 @@ class Values:
             )
         return unknown_here()
 
-    def size(self, operator: str, largest: int | None) -> int:
+    def size(self, operator: str, largest: int | None, *, of: Any = ()) -> int:
         """Return the size of the result of an operator whose size depends on values: as the user states, or `largest`, which largest_sizes() then names.
 
         Raises:
@@ -296,6 +313,7 @@ class Values:
         if assumption is None and largest is not None:
             return _as_largest(key_of(users_frame()), largest)
         if assumption is None:
+            _refuse_host(operator, of, _ways_out("128"))
             raise DryRunError(
                 tr(
                     "{}: the size of the result of {} depends on values of a tensor on the GPU, which a dry "
@@ -315,7 +333,7 @@ class Values:
         """Return the error of an operator whose result has a size that was read from a tensor."""
         return _decides(operator, "128")
 
-    def fill(self, operator: str, largest: int | None, *, is_floating: bool) -> Any:
+    def fill(self, operator: str, largest: int | None, *, is_floating: bool, of: Any = ()) -> Any:
         """Return what every element of a tensor is that is read as a whole.
 
         Libraries read images, scores and metrics so, whose memory is that of any values. Integers may be sizes.
@@ -335,6 +353,7 @@ class Values:
             return 0
         if largest is not None:
             return _as_largest(key_of(users_frame()), largest)
+        _refuse_host(operator, of, _ways_out("0"))
         raise DryRunError(
             tr(
                 "{}: {} reads all values of a tensor on the GPU, which a dry run does not compute; compute what it "
@@ -342,8 +361,9 @@ class Values:
             ).format(users_line(), operator, _ways_out("0"))
         )
 
-    def all(self, operator: str) -> DryRunError:
+    def all(self, operator: str, *, of: Any = ()) -> DryRunError:
         """Return the error of an operator that reads all values of a tensor."""
+        _refuse_host(operator, of, tr("leave the line out of the dry run"))
         return DryRunError(
             tr(
                 "{}: {} reads all values of a tensor on the GPU, which a dry run does not compute; leave "
