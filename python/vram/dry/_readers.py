@@ -19,6 +19,7 @@ _DISTRIBUTIONS = os.path.join("torch", "distributions") + os.sep
 _LOADER = os.path.join("torch", "utils", "data") + os.sep
 _ADAFACTOR = os.path.join("torch", "optim", "_adafactor.py")
 _LBFGS = os.path.join("torch", "optim", "lbfgs.py")
+_TENSORBOARD = os.path.join("torch", "utils", "tensorboard") + os.sep
 
 # What is read here decides about files and the end of the training only, or is a metric of an evaluation or an action, whose memory is that of any
 # values.
@@ -32,6 +33,16 @@ LIBRARIES = (
     os.path.join("pytorch_lightning", "callbacks", "early_stopping.py"),
     os.path.join("pytorch_lightning", "callbacks", "model_checkpoint.py"),
 )
+
+
+def is_logged() -> bool:
+    """Whether PyTorch's writer for TensorBoard reads: images and histograms, whose values decide nothing."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_own(frame):
+        if _TENSORBOARD in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
 
 
 # What is read here decides whether a sequence ends, which needs the most memory if it does not.

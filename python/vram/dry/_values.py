@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from vram._error import VramError
 from vram._texts import tr
 from vram.dry._lines import is_of_library, key_of, programs_frame, users_frame, users_frames, users_line, warn
-from vram.dry._readers import ENDLESS, LIBRARIES, PRETENDED, is_formatting, is_in, read_by_torch
+from vram.dry._readers import ENDLESS, LIBRARIES, PRETENDED, is_formatting, is_in, is_logged, read_by_torch
 
 if TYPE_CHECKING:
     from vram.dry._bounds import Largest
@@ -344,7 +344,7 @@ class Values:
         assumption = self._assumption() or self._of_callers()
         if assumption is not None:
             return assumption[0]
-        if is_in(LIBRARIES) or (is_floating and is_of_library(users_frame())):
+        if is_in(LIBRARIES) or is_logged() or (is_floating and is_of_library(users_frame())):
             warn(
                 tr(
                     "the program reads results from the GPU; a dry run computes none, and its metrics are those of zeros"
