@@ -110,3 +110,58 @@ def test_other_files_are_written_and_deleted(tmp_path: Path) -> None:
             shutil.rmtree(tmp_path / "folder")
     assert [path.name for path in tmp_path.iterdir()] == ["dry.vtrace"]
     assert (builtins.open, os.remove, shutil.rmtree) == before
+
+
+@pytest.mark.parametrize("name", ["model.pkl", "best"])
+def test_what_is_saved_to_an_open_file_keeps_what_was_there(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text("older")
+    time.sleep(0.02)
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        with open(path, "wb") as file:
+            torch.save({"weight": torch.ones(3, device="cuda")}, file)
+        with open(path, "rb") as file:
+            assert torch.load(file)["weight"].shape == (3,)
+        assert torch.load(path)["weight"].shape == (3,)
+    assert path.read_text() == "older"
+
+
+def test_other_files_are_written_as_ever(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    for path in paths:
+        path.write_text("older")
+    time.sleep(0.02)
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        with open(paths[0], "wb") as file:
+            assert file.tell() == 0
+            file.write(b"newer")
+            assert (file.tell(), file.name) == (5, paths[0])
+            file.seek(0)
+            file.write(b"N")
+        with open(paths[1], "wb"):
+            pass
+        with open(paths[2], "wb") as file:
+            os.write(file.fileno(), b"by number")
+    assert [path.read_text() for path in paths] == ["Newer", "", "by number"]
+
+
+def test_no_empty_files_stay_where_nothing_was_saved(tmp_path: Path) -> None:
+    """A real run would load them."""
+    path = tmp_path / "model"
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        with open(path, "wb") as file:
+            torch.save(torch.ones(3, device="cuda"), file)
+        assert torch.load(path).shape == (3,)
+        (tmp_path / "log").touch()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["dry.vtrace", "log"]
+
+
+def test_a_buffer_gives_back_what_was_saved_to_it(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        buffer, other = io.BytesIO(), io.BytesIO()
+        torch.save({"weight": torch.ones(3, 4, device="cuda"), "epoch": 2}, buffer)
+        buffer.seek(0)
+        read = torch.load(buffer, map_location="cpu")
+        assert (read["weight"].shape, read["weight"].device.type, read["epoch"]) == ((3, 4), "cpu", 2)
+        with pytest.raises(Exception, match="saves nothing"):
+            torch.load(other)

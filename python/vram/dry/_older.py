@@ -20,6 +20,51 @@ _CHECKPOINT = re.compile(r"\.(pt|pth|ckpt|safetensors)(\.tar)?$|(pytorch|adapter
 _FOLDERS = ("dir_fd", "src_dir_fd", "dst_dir_fd")  # with these, a path is in another folder than the current one
 
 
+class Deferred(io.RawIOBase):
+    """A file from before the dry run that the program has opened to write it: its contents go when something is written.
+
+    Attributes:
+        is_kept: Nothing of what the program writes is written, so they stay.
+    """
+
+    def __init__(self, file: Any, mode: str, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.name, self.mode, self.is_kept = file, mode, False
+        self._call, self._file = call, None
+
+    def _opened(self) -> Any:
+        if self._file is None:
+            self._file = self._call(self.name, self.mode, buffering=0)
+        return self._file
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> Any:
+        return self._opened().write(data)
+
+    def fileno(self) -> int:
+        return int(self._opened().fileno())
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return int(self._opened().seek(offset, whence)) if offset or self._file is not None else 0
+
+    def tell(self) -> int:
+        return 0 if self._file is None else int(self._file.tell())
+
+    def truncate(self, size: int | None = None) -> int:
+        return int(self._opened().truncate(size))
+
+    def close(self) -> None:
+        if not self.closed:
+            if not self.is_kept or self._file is not None:
+                self._opened().close()
+            super().close()
+
+
 class Older:
     """The checkpoints from before now."""
 
@@ -40,8 +85,10 @@ class Older:
             patches.put(module, "open", self._opening(module.open))
 
     def _is_checkpoint(self, file: Any) -> bool:
-        if not isinstance(file, (str, bytes, os.PathLike)) or not _CHECKPOINT.search(os.fsdecode(file)):
-            return False
+        is_path = isinstance(file, (str, bytes, os.PathLike))
+        return is_path and bool(_CHECKPOINT.search(os.fsdecode(file))) and self._was_there(file)
+
+    def _was_there(self, file: Any) -> bool:
         try:
             return os.stat(file).st_ctime_ns < self._began_ns
         except OSError:
@@ -89,13 +136,21 @@ class Older:
         return called
 
     def _opening(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return open(), which opens nothing to write in place of a checkpoint."""
+        """Return open(), which opens nothing to write in place of a checkpoint, and other files so that torch.save() leaves them as they are."""
 
         @functools.wraps(call)
         def called(file: Any, mode: Any = "r", *arguments: Any, **named: Any) -> Any:
             if isinstance(mode, str) and "w" in mode and self._is_checkpoint(file):
                 _warn(file)
                 file = os.devnull
+            elif (
+                mode in ("wb", "bw")
+                and not arguments
+                and not named
+                and not isinstance(file, int)
+                and self._was_there(file)
+            ):
+                return io.BufferedWriter(Deferred(file, mode, call))
             return call(file, mode, *arguments, **named)
 
         return called

@@ -1,12 +1,15 @@
-"""Files that a dry run leaves out, where a program renames, copies and deletes them."""
+"""Files and buffers that a dry run leaves out, where a program reads, renames, copies and deletes them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+from vram.dry._older import Deferred
 from vram.dry._patches import Patches
 
 # Parameters of os: the folders that paths are in, as open files.
@@ -22,21 +25,40 @@ class Unsaved:
     def __init__(self) -> None:
         self._found: dict[str, Any] = {}  # by path: the state of an older file of this name
         self._contents: dict[str, Any] = {}  # by path: a description
+        self._of_buffers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._empty: set[str] = set()  # files that the program made for this
 
     def add(self, file: Any, contents: Any = None) -> None:
-        """Note that the program was to write this file, if it is a path, and a description of what."""
-        if isinstance(file, (str, bytes, os.PathLike)):
-            self._found[_path(file)] = _state(file)
-            self._contents[_path(file)] = contents
+        """Note that the program was to write this file, which is a path or open, or this buffer; and a description of what."""
+        path = _path_of(file)
+        if path is None:
+            with contextlib.suppress(TypeError):  # there are no references to it
+                self._of_buffers[file] = contents
+            return
+        raw = getattr(file, "raw", None)
+        if isinstance(raw, Deferred):
+            raw.is_kept = True
+        elif (
+            hasattr(file, "name")
+            and not isinstance(file, os.PathLike)
+            and os.path.isfile(path)
+            and not os.path.getsize(path)
+        ):
+            self._empty.add(path)
+        self._found[path], self._contents[path] = _state(path), contents
 
     def contents(self, file: Any) -> Any:
         """Return the description of what the program was to write to this file; None: there is none, or it has written the file since."""
-        if not isinstance(file, (str, bytes, os.PathLike)):
-            return None
-        path = _path(file)
-        return self._contents.get(path) if path in self._found and self._found[path] == _state(file) else None
+        path = _path_of(file)
+        if path is None:
+            try:
+                return self._of_buffers.get(file)
+            except TypeError:
+                return None
+        return self._contents.get(path) if path in self._found and self._found[path] == _state(path) else None
 
     def put_in_place(self, patches: Patches) -> None:
+        patches.on_undo(self._remove_empty)
         for module, name in ((os, "rename"), (os, "replace"), (shutil, "move")):
             patches.put(module, name, self._without(getattr(module, name), is_kept=False))
         for module, name in ((os, "link"), (shutil, "copyfile"), (shutil, "copy"), (shutil, "copy2")):
@@ -70,6 +92,22 @@ class Unsaved:
             return target if call.__module__ == "shutil" else None
 
         return called
+
+    def _remove_empty(self) -> None:
+        """Remove the files that the program opened for what was not written: a real run would read them."""
+        while self._empty:
+            path = self._empty.pop()
+            with contextlib.suppress(OSError):
+                if not os.path.getsize(path):
+                    os.unlink(path)
+
+
+def _path_of(file: Any) -> str | None:
+    """Return the path of a file that the program names or has opened; None: it is a buffer."""
+    if isinstance(file, (str, bytes, os.PathLike)):
+        return _path(file)
+    name = getattr(file, "name", None)
+    return _path(name) if isinstance(name, (str, bytes, os.PathLike)) and name != os.devnull else None
 
 
 def _path(file: Any) -> str:
