@@ -115,15 +115,25 @@ def test_what_was_needed_until_a_failure_is_printed(
 def test_warnings_of_the_run_name_no_line_of_vram(tmp_path: Path) -> None:
     """Nor do they show the text of one."""
     check = (
-        "if step == 1: import warnings; warnings.warn('of the script'); nn.GRU(8, 8).cuda()(torch.ones(4, 2, 8).cuda())"
+        "import warnings; warnings.warn('of the script'); nn.GRU(8, 8).cuda()(torch.ones(4, 2, 8).cuda()); sys.exit()"
     )
-    command = [sys.executable, "-m", "vram.dry", "--gpu", "24GiB", training(tmp_path, check)]
+    path = script(tmp_path, TRAINING.replace("0.1)", "0.1, momentum=0.9)").replace("CHECK", check))
+    command = [sys.executable, "-m", "vram.dry", "--gpu", "24GiB", path]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "python")}
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=environment)
     lines = done.stderr.splitlines()
     assert any(line.startswith("warning: the workspaces of these operators are estimated") for line in lines)
     assert any(line.endswith("train.py:11: UserWarning: of the script") for line in lines)
-    assert not any("__main__" in line or "stopped_after" in line for line in lines)
+    assert any(line.startswith("warning: the optimizer stepped once") for line in lines)
+    assert not any("vram/dry" in line or "stopped_after" in line for line in lines)
+
+
+def test_a_script_that_tries_sizes_is_told_how_to_run_out_of_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = script(tmp_path, "import torch; torch.empty(1 << 50, device='cuda')")
+    assert main(["--gpu", "24GiB", path]) == 2
+    assert "memory runs out needs raise_oom=True (--raise-oom)" in capsys.readouterr().err
 
 
 def test_its_exit_code(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from vram.dry._dry_run import DryRun, dry_run
 from vram.dry._ranks import launched
 from vram.dry._repeat import STEPS, STEPS_WITH_STATES, stopped_after
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FITS, _FAILED, _CANNOT_FOLLOW = 0, 1, 2  # exit codes
 
 
@@ -112,7 +113,7 @@ def _warning_of_the_run() -> Iterator[None]:
     before = warnings.formatwarning
 
     def formatted(message: Any, category: Any, filename: str, lineno: int, line: str | None = None) -> str:
-        if filename == __file__:
+        if filename.startswith(_PACKAGE):
             return tr("warning: {}").format(message) + "\n"
         return before(message, category, filename, lineno, line)
 

@@ -44,7 +44,7 @@ def replay(trace: Path, allocator: str, *, finds_capacity: bool = False, capacit
         raise VramError(
             tr(
                 "no capacity was found with which the program completes, because it requests more memory at a time than any GPU has; "
-                "the trace {} contains its requests"
+                "the trace {} contains its requests; a program that tries sizes until memory runs out needs raise_oom=True (--raise-oom)"
             ).format(trace)
         )
     return result
