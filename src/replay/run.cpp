@@ -83,7 +83,7 @@ class Run {
     result_.completed = true;
     take_peaks(usage);
     size_t done = allocator_->holds_initial_blocks() ? program_.initial_ops : 0;
-    if (done > 0) curve_.take(0, 0, usage);
+    curve_.take(0, 0, usage);
     for (; done < program_.ops.size(); ++done) {
       const bool goes_on = begins_choice(done) ? choose(done) : step(done);
       if (!goes_on) break;

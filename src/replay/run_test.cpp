@@ -120,6 +120,21 @@ TEST(Curve, OfARealProgram) {
   expect_curve(make_program(*trace, trace->devices.front()), 200);
 }
 
+// Memory that is free at first may go before the first request is served.
+TEST(Run, TheCurveBeginsWithWhatWasThereBefore) {
+  ProgramBuilder builder;
+  builder.initial_segment({.address = uint64_t{1} << 40, .size_bytes = 60 * kMiB});
+  builder.alloc(50 * kMiB, 1);
+  builder.alloc(1 * kMiB);
+  const auto result = replay(builder.build(), parse_spec("torch").value(),
+                             {.capacity_bytes = 100 * kMiB, .curve_slices = 2})
+                          .value();
+  EXPECT_EQ(result.start_reserved_bytes, 60 * kMiB);
+  ASSERT_EQ(result.curve.size(), 2u);
+  EXPECT_EQ(result.curve[0].reserved_bytes, result.peak_reserved_bytes);
+  EXPECT_EQ(result.retries, 1u);
+}
+
 // Of a request that no device could serve, whose pages take 52,000 calls to map.
 TEST(Run, GivesUpBeyondTheMaximumOfDriverCalls) {
   ProgramBuilder builder;
