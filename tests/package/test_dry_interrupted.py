@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from vram._error import VramError
-from vram.dry import DryRun, _interrupts, dry_run, predict
+from vram.dry import DryRun, _accelerator, _interrupts, dry_run, predict
 from vram.dry._patches import Patches
 from vram.dry._tape import Tape
 from vram.recording import _process
@@ -87,6 +88,36 @@ def test_ctrl_c_within_an_operator_interrupts_the_program_after_it(
             make_and_pause(ended)
         assert [type(each) for each in ended] == [int, FakeTensor]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class InterruptedEngine:
+    """Is asked whether there is an accelerator, from C++."""
+
+    asked = 0
+
+    @property
+    def finds_accelerator(self) -> bool:
+        self.asked += 1
+        if self.asked == 1:
+            signal.raise_signal(signal.SIGINT)
+        return False
+
+    @finds_accelerator.setter
+    def finds_accelerator(self, value: bool) -> None: ...
+
+
+def test_ctrl_c_in_a_function_that_ctypes_calls_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python prints an exception there, and continues."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        monkeypatch.setattr(_accelerator, "engine", InterruptedEngine())
+        hook = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(_accelerator.is_built)
+        with pytest.raises(KeyboardInterrupt):
+            call_and_pause(hook)
+
+
+def call_and_pause(hook: Any) -> None:
+    assert hook(None) is False
+    pause()
 
 
 def test_ctrl_c_while_a_dry_run_begins_or_ends_interrupts_it_afterwards(

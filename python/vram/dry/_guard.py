@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from torch._subclasses import fake_tensor
 from vram._error import VramError
 from vram._library import library
 from vram._texts import tr
+from vram.dry import _accelerator
 from vram.dry._patches import Patches
 
 _CUDA, _META = 1, 14  # c10::DeviceType
@@ -117,21 +117,7 @@ def _streams() -> dict[str, Any]:
 
 
 def _no_context() -> Any:
-    return ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_byte)(lambda _hooks, _device: False)
-
-
-class _Engine(threading.local):
-    """Autograd's engine on one thread."""
-
-    finds_accelerator = False
-
-
-_engine = _Engine()
-
-
-def finds_accelerator() -> bool:
-    """Return whether autograd's engine, running on the calling thread, finds an accelerator in a build for the CPU."""
-    return _engine.finds_accelerator
+    return ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_byte)(_accelerator.has_context)
 
 
 def _let_wrappers_find_an_accelerator(patches: Patches, guard: int, has_nested: Callable[[], bool]) -> None:
@@ -139,8 +125,8 @@ def _let_wrappers_find_an_accelerator(patches: Patches, guard: int, has_nested: 
 
     These are the tensors of torch.func, and nested ones. In a version of PyTorch that is different, their gradients stay an error.
     """
-    is_built = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(lambda _hooks: finds_accelerator())
-    nothing = ctypes.CFUNCTYPE(None)(lambda: None)
+    is_built = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(_accelerator.is_built)
+    nothing = ctypes.CFUNCTYPE(None)(_accelerator.nothing)
     try:
         hooks = _hooks({"isBuilt": is_built, "hasPrimaryContext": _no_context()})
         streams = _guard(guard, {**_streams(), "record": nothing, "block": nothing})
@@ -152,11 +138,12 @@ def _let_wrappers_find_an_accelerator(patches: Patches, guard: int, has_nested: 
     run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 
     def noted(*args: Any, **kwargs: Any) -> Any:
-        before = _engine.finds_accelerator
-        _engine.finds_accelerator = has_nested() or torch._C._functorch.peek_interpreter_stack() is not None
+        engine = _accelerator.engine
+        before = engine.finds_accelerator
+        engine.finds_accelerator = has_nested() or torch._C._functorch.peek_interpreter_stack() is not None
         try:
             return run(*args, **kwargs)
         finally:
-            _engine.finds_accelerator = before
+            engine.finds_accelerator = before
 
     patches.put(torch.autograd, "_engine_run_backward", noted)

@@ -11,11 +11,14 @@ from types import FrameType
 
 _RETRY_SECONDS = 0.005
 _MAX_DELAY_SECONDS = 2.0  # then it comes wherever the program is: something may wait forever
-# PyTorch's C++ code calls these, also where it can't be left by an exception: the process would be aborted. Python ignores exceptions
-# in what ends with a tensor.
+# PyTorch's C++ code calls these, also where it can't be left by an exception: the process would be aborted. Python prints and ignores exceptions
+# in functions that ctypes calls, and in what ends with a tensor or another object.
 _KEPT = tuple(
     os.sep + os.path.join(*path)
     for path in (
+        ("_weakrefset.py",),
+        ("weakref.py",),
+        ("vram", "dry", "_accelerator.py"),
         ("vram", "dry", "_fakes.py"),
         ("vram", "dry", "_mode.py"),
         ("vram", "dry", "_storages.py"),
@@ -23,6 +26,7 @@ _KEPT = tuple(
         ("torch", "_library", "simple_registry.py"),
         ("torch", "_ops.py"),
         ("torch", "_subclasses", "fake_tensor.py"),
+        ("torch", "utils", "weak.py"),
     )
 )
 

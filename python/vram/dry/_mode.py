@@ -26,7 +26,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from vram._texts import tr
-from vram.dry import _bounds, _ctc, _cudnn, _engine, _guard, _known
+from vram.dry import _accelerator, _bounds, _ctc, _cudnn, _engine, _known
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
 from vram.dry._fakes import FAKE, Fakes
@@ -465,7 +465,7 @@ class DryMode(TorchDispatchMode):
 
     @property
     def _device_is_hidden(self) -> bool:
-        return self._lacks_accelerator and not _guard.finds_accelerator()
+        return self._lacks_accelerator and not _accelerator.engine.finds_accelerator
 
     def _is_own_answer(self, tensor: Any, kwargs: Any) -> bool:
         """Whether the engine moves a gradient to where it is, because of the answer above."""
