@@ -34,7 +34,7 @@ def train(steps: int = 2, width: int = 1024) -> None:
 def run_of(tmp_path: Path, gpu: str = "24GiB", **options: Any) -> DryRun:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with dry_run(gpu, path=tmp_path / "dry.vtrace", **options) as run:
+        with dry_run(gpu, path=tmp_path / f"{len(list(tmp_path.iterdir()))}.vtrace", **options) as run:
             train()
     return run
 
@@ -49,6 +49,11 @@ def test_a_least_memory_that_variants_confirm_has_a_smaller_margin(tmp_path: Pat
     varied = run_of(tmp_path)
     alone = run_of(tmp_path, allocator="torch:expandable_segments=True")
     assert 0 < varied.relative_error < alone.relative_error
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace", raise_oom=True) as refused:
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(30 << 30, dtype=torch.uint8, device="cuda")
+        torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+    assert refused.relative_error == alone.relative_error, "its least memory is that of one layout of addresses"
 
 
 def test_the_peaks_are_those_of_a_replay(tmp_path: Path) -> None:

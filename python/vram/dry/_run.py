@@ -122,7 +122,7 @@ class TracedRun:
             session.unknown_bytes if self.unknown_operators else None,
             is_described=session.has_convolutions and convolutions.are_answered and not convolutions.are_exact,
             is_fixed=not session.has_convolutions and not session.smaller,
-            tries_layouts=_least.is_placed_by_driver(self._settings.allocator),
+            tries_layouts=session.refused_limit_bytes is None and _least.is_placed_by_driver(self._settings.allocator),
         )
 
     def knows_setting(self, name: str) -> bool:
