@@ -177,6 +177,16 @@ def test_a_model_from_before_moves_too(tmp_path: Path) -> None:
         assert model(torch.ones(2, 16, device="cuda")).device.type == "cuda"
 
 
+def test_what_is_left_of_a_dry_run_says_so(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        model = nn.Linear(512, 512).cuda()
+        with pytest.raises(RuntimeError, match="same device"):  # as for real
+            model(torch.ones(2, 512))
+    for device in ("cpu", "meta"):
+        with pytest.raises(VramError, match=rf"{Path(__file__).name}:\d+: a tensor from a dry run .*make the model"):
+            model(torch.ones(2, 512, device=device))
+
+
 def test_a_memory_fraction_is_a_limit(tmp_path: Path) -> None:
     with dry_run("24GiB", path=tmp_path / "dry.vtrace"):
         total = torch.cuda.get_device_properties(0).total_memory

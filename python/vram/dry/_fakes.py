@@ -9,9 +9,16 @@ import threading
 from typing import Any
 
 import torch
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nested._internal.nested_int import NestedIntNode
 
+from vram._texts import tr
+from vram.dry._lines import users_line
+from vram.dry._values import DryRunError
+
+# What PyTorch raises for tensors of several devices; older versions have no class of it.
+_OTHER_DEVICE: type[Exception] = getattr(fake_tensor, "FakeTensorDeviceMismatchError", RuntimeError)
 FAKE = torch._C._TorchDispatchModeKey.FAKE
 _FIRST_RAGGED = 1 << 40  # the numbers of ragged sizes of nested tensors: real ones count from 0
 
@@ -50,7 +57,16 @@ class Fakes(FakeTensorMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.has_ended and FakeTensor not in types:
             return func(*args, **(kwargs or {}))
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        except _OTHER_DEVICE:
+            if not self.has_ended:
+                raise
+            raise DryRunError(
+                tr(
+                    "{}: a tensor from a dry run has no values, and cannot be used with others after it; make the model and its data again"
+                ).format(users_line())
+            ) from None
 
     def __exit__(self, *error: Any) -> None:
         if self.has_ended and torch._C._get_dispatch_mode(FAKE) is None:
