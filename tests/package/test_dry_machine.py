@@ -249,7 +249,7 @@ def test_transformers_skips_masks_as_in_a_real_run(tmp_path: Path, monkeypatch: 
         return None if is_one else found
 
     seen: list[Any] = []
-    is_tracing = masks.is_tracing = lambda tensor: isinstance(tensor, FakeTensor)
+    is_tracing = masks.is_tracing = lambda tensor=None: isinstance(tensor, FakeTensor)
 
     original = masks.find_packed_sequence_indices = find_packed_sequence_indices
     monkeypatch.setitem(sys.modules, masks.__name__, masks)
@@ -258,11 +258,17 @@ def test_transformers_skips_masks_as_in_a_real_run(tmp_path: Path, monkeypatch: 
         def forward(self, positions: torch.Tensor) -> Any:
             return masks.find_packed_sequence_indices(positions)
 
+    def needs_mask(padding: torch.Tensor) -> bool:
+        return bool(masks.is_tracing(padding) or padding.sum() != padding.numel())
+
     with dry_run(path=tmp_path / "dry.vtrace"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert Model()(torch.arange(8, device="cuda")[None]) is None
         assert isinstance(seen.pop(), FakeTensor), "read while what it was computed from is alive, as in a real run"
-        assert masks.is_tracing(torch.ones(1, device="cuda")), "elsewhere the library decides as before"
+        assert masks.is_tracing(torch.rand(1, device="cuda")), "elsewhere the library decides as before"
+        assert not needs_mask(torch.ones(2, 8, dtype=torch.int64, device="cuda").to(torch.bool))
+        assert needs_mask(torch.tensor([[1, 1], [1, 0]]).cuda().to(torch.bool))
+        assert needs_mask(torch.randint(2, (2, 8), device="cuda").to(torch.bool)), "padding that is not known"
         assert Model()(torch.tensor([[0, 1, 0, 1]])).tolist() == [[0, 0, 1, 1]]
     assert (masks.find_packed_sequence_indices, masks.is_tracing) == (original, is_tracing)
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from vram.dry import _known
 from vram.dry._patches import Patches
 from vram.dry._values import Values
 
@@ -20,7 +21,8 @@ _FIND, _IS_TRACING = "find_packed_sequence_indices", "is_tracing"
 def put_in_place(patches: Patches, values: Values) -> Callable[[], None]:
     """Let attention masks be skipped where a batch without padding and packing needs none. Returns what ends it.
 
-    Each sequence counts as one: whether several are packed into it depends on position numbers, whose values a dry run does not have. The
+    Each sequence counts as one: whether several are packed into it depends on position numbers, whose values a dry run does not have. Where
+    padding is known, as of a mask of ones, the library looks at it; otherwise it builds the mask that padding needs. The
     library may be imported after the dry run has begun, so it is looked for when a model is called.
     """
 
@@ -43,10 +45,15 @@ def put_in_place(patches: Patches, values: Values) -> Callable[[], None]:
                 here.is_finding = False
             return None
 
+        def traced(tensor: Any = None) -> bool:
+            if getattr(here, "is_finding", False):
+                return False
+            if isinstance(tensor, FakeTensor) and _known.value_of(tensor) is not None:
+                tensor = None
+            return bool(is_tracing(tensor))
+
         patches.put(masks, _FIND, unpacked)
         if is_tracing is not None:
-            patches.put(
-                masks, _IS_TRACING, lambda tensor=None: not getattr(here, "is_finding", False) and is_tracing(tensor)
-            )
+            patches.put(masks, _IS_TRACING, traced)
 
     return torch.nn.modules.module.register_module_forward_pre_hook(look).remove
