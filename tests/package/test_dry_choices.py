@@ -84,6 +84,29 @@ def test_attention(gpu: str, version: str, case: dict[str, Any], chosen: str, tm
     assert all(calls[f"_scaled_dot_product_{name}_attention_backward"] == 1 for name in used)
 
 
+@pytest.mark.parametrize(
+    ("shape", "copied"),
+    [((1, 1, 128, 77), (1, 1, 128, 80)), ((77,), None), ((1, 1, 128, 80), None), ((128, 84), (128, 88))],
+)
+def test_masks_are_aligned_before_they_are_expanded(
+    shape: tuple[int, ...], copied: tuple[int, ...] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For memory-efficient attention, in rows of multiples of 8 elements: as recorded of programs with fp32 on an H200."""
+    padded: list[Any] = []
+    pad = functional.pad
+
+    def seen(*args: Any) -> Any:
+        padded.append(pad(*args))
+        return padded[-1]
+
+    monkeypatch.setattr(functional, "pad", seen)
+    with dry(tmp_path), torch.no_grad():
+        query = heads(dtype=torch.float32)
+        keys = heads(dtype=torch.float32, length=shape[-1])
+        functional.scaled_dot_product_attention(query, keys, keys, torch.zeros(shape, device="cuda"))
+    assert [tuple(each.shape) for each in padded] == ([] if copied is None else [copied])
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_mask_whose_columns_are_apart_is_added_in_place(dtype: Any, tmp_path: Path, calls: Calls) -> None:
     """As the position bias of T5: no fused kernel takes it. On a GPU, the sum has the memory of the scores."""
@@ -94,6 +117,18 @@ def test_a_mask_whose_columns_are_apart_is_added_in_place(dtype: Any, tmp_path: 
         assert (calls["_safe_softmax"], calls["add_.Tensor"], calls["add.Tensor"]) == (1, 1, 0)
         torch.ones(2, device="cuda") + 1
         assert calls["add.Tensor"] == 1, "the sums of the program itself are new tensors"
+
+
+def test_gradients_are_scattered_in_place_but_where_equal_elements_are_counted(tmp_path: Path, calls: Calls) -> None:
+    """PyTorch's C++ code does so for plain tensors; recorded of a graph network with the largest of neighbours, on an H200."""
+    with dry(tmp_path):
+        x = torch.ones(90, 24, device="cuda", requires_grad=True)
+        index = torch.zeros(90, 24, dtype=torch.int64, device="cuda")
+        most = torch.zeros(30, 24, device="cuda").scatter_reduce(0, index, x, "amax", include_self=False)
+        most.sum().backward()
+        assert (calls["scatter_add"], calls["scatter_add_"]) == (1, 0)
+        x.gather(0, index).sum().backward()
+        assert (calls["scatter_add"], calls["scatter_add_"]) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,8 @@ def test_layouts_ignore_dimensions_of_one_element() -> None:
     assert is_contiguous(weight)
     assert is_contiguous(weight, last=True)
     assert not is_last(weight)
+    assert is_last(weight.to(memory_format=torch.channels_last)), "by its strides, as PyTorch decides"
+    assert not is_last(torch.empty(1, 1, 1, 1, device="meta").to(memory_format=torch.channels_last))
     image = tensor((2, 32, 4, 4), F32, last=True)
     assert is_last(image)
     assert is_contiguous(image, last=True)

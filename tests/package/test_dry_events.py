@@ -167,3 +167,24 @@ def test_the_same_events_as_for_real(program: Any, tmp_path: Path, monkeypatch: 
     real = dry_events.real_events(program)
     assert [event for event in tape.at_end if abs(event) > 64] == [event for event in real if abs(event) > 64]
     assert dry_events.peak(tape.at_end) > 0
+
+
+@pytest.mark.parametrize(
+    ("layer", "x", "gradients"),
+    [
+        (nn.Conv2d(40, 40, 5, groups=40, bias=False), torch.ones(2, 40, 50, 50), [4 * 40 * 25, 4 * 2 * 40 * 50 * 50]),
+        (nn.BatchNorm1d(40), torch.ones(500, 40), [4 * 40, 4 * 40, 4 * 500 * 40]),
+    ],
+    ids=["depthwise convolution", "normalization by rows"],
+)
+def test_gradients_of_weights_come_first(
+    layer: nn.Module, x: torch.Tensor, gradients: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As recorded on an H200."""
+
+    def program(device: str) -> Any:
+        layer.to(device)(x.to(device).requires_grad_()).sum().backward()
+
+    tape = dry_events.Tape(monkeypatch)
+    tape.run(program, tmp_path)
+    assert [event for event in tape.at_end if event in gradients][-len(gradients) :] == gradients

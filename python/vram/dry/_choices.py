@@ -21,6 +21,7 @@ from vram.dry._values import DryRunError
 
 _ATEN = torch.ops.aten
 _HALF = (torch.float16, torch.bfloat16)
+_MASK_ALIGNMENT = 8
 # The first PyTorch that prefers cuDNN's attention on Hopper, and the first in which it takes no probability but sixteenths.
 _CUDNN_ATTENTION_SINCE, _CUDNN_SIXTEENTHS_SINCE = (2, 10), (2, 12)
 
@@ -85,7 +86,7 @@ class Attention:
             attend = _ATEN._scaled_dot_product_cudnn_attention
             return attend(query, key, value, mask, needs_gradient, dropout_p, is_causal, False, scale=scale)[0]
         if mask is not None:
-            mask = _aligned(mask.expand(query.size(0), query.size(1), query.size(2), key.size(2)))
+            mask = _aligned(mask).expand(query.size(0), query.size(1), query.size(2), key.size(2))
         attend = _ATEN._scaled_dot_product_efficient_attention
         return attend(query, key, value, mask, needs_gradient, dropout_p, is_causal, scale=scale)[0]
 
@@ -170,11 +171,11 @@ def _additive(mask: Any, query: Any) -> Any:
 
 
 def _aligned(mask: Any) -> Any:
-    """The kernel reads rows of masks that begin at multiples of 16 elements."""
-    columns = mask.size(-1)
-    if columns % 16 == 0:
+    """The kernel reads rows of masks that begin at multiples of 8 elements. What is expanded afterwards is not copied."""
+    if mask.stride(-1) == 1 and all(stride % _MASK_ALIGNMENT == 0 for stride in mask.stride()[:-1]):
         return mask
-    return torch.nn.functional.pad(mask, (0, 16 - columns % 16))[..., :columns]
+    columns = mask.size(-1)
+    return torch.nn.functional.pad(mask, (0, _MASK_ALIGNMENT - columns % _MASK_ALIGNMENT))[..., :columns]
 
 
 def _flash(query: Any, key: Any, value: Any, dropout: float, is_causal: bool, scale: float | None) -> Any:

@@ -17,8 +17,19 @@ _LEAST_DEPTHWISE = 32
 
 
 def is_last(tensor: Any) -> bool:
-    """Whether the channels are the fastest dimension, and the tensor is not contiguous as well."""
-    return len(tensor.shape) in (4, 5) and tensor.stride()[1] == 1 and not is_contiguous(tensor)
+    """Whether PyTorch takes a tensor for one whose channels are the fastest dimension: also by strides of dimensions of size 1.
+
+    The conditions are those of c10/core/MemoryFormat.h, by which Tensor::suggest_memory_format() decides.
+    """
+    shape, strides = tensor.shape, tensor.stride()
+    if len(shape) not in (4, 5) or strides[1] == 0:
+        return False
+    least = 0
+    for dim in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[dim] == 0 or strides[dim] < least or (dim == 0 and least == strides[1]):
+            return False
+        least = int(strides[dim]) * max(1, int(shape[dim]))
+    return True
 
 
 def is_contiguous(tensor: Any, *, last: bool = False) -> bool:

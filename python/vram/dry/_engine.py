@@ -35,12 +35,17 @@ def is_running() -> bool:
     return torch._C._current_graph_task_id() != -1 and is_caller()
 
 
+def is_of(function: str) -> bool:
+    """Whether the gradient of this function of autograd is being computed; by the beginning of its name."""
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name().startswith(function)
+
+
 def writes_loss_gradient(tensor: Any, other: Any) -> bool:
     """Whether the gradient of a binary cross entropy is being computed, and the first operand is overwritten with the result."""
     if torch.is_grad_enabled() or not is_running():
         return False
-    node = torch._C._current_autograd_node()
-    if node is None or node.name() != _LOSS:
+    if not is_of(_LOSS):
         return False
     # The product of the weights of positive examples is a new tensor.
     return bool(tensor.shape == torch.broadcast_shapes(tensor.shape, getattr(other, "shape", ())))

@@ -26,7 +26,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from vram._texts import tr
-from vram.dry import _accelerator, _bounds, _ctc, _cudnn, _engine, _known
+from vram.dry import _accelerator, _bounds, _convolutions, _ctc, _cudnn, _engine, _known, _normalizations
 from vram.dry._choices import WHOLE, Choices
 from vram.dry._clock import Clock
 from vram.dry._fakes import FAKE, Fakes
@@ -133,6 +133,16 @@ class _Inside:
         for address, size_bytes in held:
             if size_bytes:
                 self._mode.tape.free(self._device, address, size_bytes, self._call.stream)
+
+
+def _births(func: Any, args: Any) -> tuple[int, ...]:
+    if func is _ATEN.native_batch_norm_backward.default and args[7] and _normalizations.by_rows(args[1]):
+        return 1, 2, 0
+    if func is _ATEN.convolution_backward.default:
+        _, image, weight, _, stride, _, dilation, transposed, _, groups, mask = args
+        if mask[0] and mask[1] and _convolutions.is_native(image, weight, stride, dilation, transposed, groups):
+            return (1, 0, 2)[: sum(mask)]
+    return _BIRTHS.get(func, ())
 
 
 def _first_contiguous(result: Any) -> Any:
@@ -377,7 +387,7 @@ class DryMode(TorchDispatchMode):
             )
             self.estimated_bytes = max(self.estimated_bytes, needed)
         inside = _Inside(self, device, call, allocations)
-        order = _BIRTHS.get(func, ())
+        order = _births(func, args)
         try:
             for number, tensor in enumerate([on_gpu[i] for i in order] if len(order) == len(on_gpu) else on_gpu):
                 inside.allocate_before(number, is_last=number == len(on_gpu) - 1)
@@ -485,6 +495,8 @@ class DryMode(TorchDispatchMode):
             return self.choices.in_place.is_active
         if func in (_ATEN.sub.Tensor, _ATEN.mul.Tensor):
             return _engine.writes_loss_gradient(*args)
+        if func is _ATEN.scatter_add.default and _engine.is_of("ScatterReduce"):
+            return False  # it counts equal elements, from a tensor that has to stay
         is_put = func is not _ATEN.index_put.default or (len(args) > 3 and args[3])
         return is_put and _engine.is_running()
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from vram.dry._arithmetic import ceil_div
+from vram.dry._convolutions import is_contiguous, is_last
 
 # How PyTorch's kernels divide rows among blocks (aten/src/ATen/native/cuda/Normalization.cuh).
 _THREADS, _WIDEST, _ROWS_OF_THREAD, _MOST_PARTS, _FEWEST_PARTS = 512, 32, 16, 128, 8
@@ -14,6 +15,11 @@ _THREADS, _WIDEST, _ROWS_OF_THREAD, _MOST_PARTS, _FEWEST_PARTS = 512, 32, 16, 12
 _CHANNELS, _COUNTER_BYTES = 64, 4
 _ROWS_OF_TILE = {8: 32, 4: 64, 2: 160}  # in forward, by the bytes of an element; that of 8 bytes was not measured
 _FORWARD_BYTES, _BACKWARD_BYTES = 1072, 1056  # besides what grows
+
+
+def by_rows(tensor: Any) -> bool:
+    """Whether PyTorch's kernels for channels-last tensors run: also for a matrix, whose columns are the channels."""
+    return is_last(tensor) or (is_contiguous(tensor) and len(tensor.shape) > 1 and int(tensor.stride()[1]) == 1)
 
 
 def parts(tensor: Any) -> int:

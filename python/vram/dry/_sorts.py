@@ -16,9 +16,22 @@ from vram.dry._layouts import copy_bytes, itemsize, numel
 _TILES = {8: 4608, 4: 5376, 2: 5632, 1: 5632}
 _SEGMENT_TILE = 5760
 _PASS_BITS, _PASS_BYTES, _TILE_BYTES, _ALIGNMENT = 8, 2048, 1024, 256
-# A scan keeps a state of 16 bytes for each tile, and for 32 more (its ScanTileState). Recordings agree with these tiles.
-_STATE_BYTES, _PADDED_TILES = 16, 32
-_UNIQUE_TILE, _SCAN_TILE = 4608, 896
+# A scan keeps a state for each tile, of twice the bytes of an element, and 32 more (its ScanTileState). Recordings agree with these tiles, by the
+# bytes of an element.
+_PADDED_TILES = 32
+_UNIQUE_TILE, _SCAN_TILES = 4608, {8: 896, 4: 1920}
+# How torch.topk divides a row among blocks, if rows are long for their number (aten/src/ATen/native/cuda/TensorTopK.cu). By registers, six
+# blocks run on a processor at a time.
+_SELECTING_THREADS, _SELECTING_BLOCKS, _FEWEST_ITEMS, _MOST_ITEMS = 256, 6, 4, 64
+_DIVIDED = (
+    (20, 20_000),
+    (40, 10_000),
+    (80, 8_000),
+    (199, 5_000),
+    (799, 3_000),
+    (4_000, 800),
+    (math.inf, 400),
+)  # up to so many rows, from which length
 _MASKS = ("torch.bool", "torch.uint8")
 
 
@@ -42,16 +55,26 @@ def _counts_bytes(count: int, bits: int, tile: int) -> int:
 
 def unique_bytes(count: int) -> int:
     """Return the scratch of cub::DeviceSelect::UniqueByKey for keys and values of 64 bits."""
-    return _state_bytes(ceil_div(count, _UNIQUE_TILE))
+    return _state_bytes(ceil_div(count, _UNIQUE_TILE), 8)
 
 
-def scan_bytes(count: int) -> int:
-    """Return the scratch of cub::DeviceScan::ExclusiveSum for numbers of 64 bits."""
-    return _state_bytes(ceil_div(count, _SCAN_TILE))
+def scan_bytes(count: int, element_bytes: int = 8) -> int:
+    """Return the scratch of cub::DeviceScan for numbers of so many bytes: 8 or 4."""
+    return _state_bytes(ceil_div(count, _SCAN_TILES[element_bytes]), element_bytes)
 
 
-def _state_bytes(tiles: int) -> int:
-    return round_up(_STATE_BYTES * (tiles + _PADDED_TILES), _ALIGNMENT) + 2 * _ALIGNMENT - 1
+def selecting_blocks(tensor: Any, dim: int | None, processors: int) -> int:
+    """Return how many blocks of torch.topk write down what they counted; 0: each row has one, which needs no memory."""
+    length = int(tensor.shape[-1 if dim is None else dim]) if len(tensor.shape) else 1
+    rows = numel(tensor) // max(1, length)
+    if length < next(least for most, least in _DIVIDED if rows <= most):
+        return 0
+    items = ceil_div(rows * length, processors * _SELECTING_BLOCKS * _SELECTING_THREADS)
+    return rows * ceil_div(length, min(max(items, _FEWEST_ITEMS), _MOST_ITEMS) * _SELECTING_THREADS)
+
+
+def _state_bytes(tiles: int, element_bytes: int) -> int:
+    return round_up(2 * element_bytes * (tiles + _PADDED_TILES), _ALIGNMENT) + 2 * _ALIGNMENT - 1
 
 
 def index_bits(tensor: Any, indices: Any) -> int:
