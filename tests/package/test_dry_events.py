@@ -144,8 +144,25 @@ def copied(device: str) -> Any:
     return model, copy.deepcopy(model)
 
 
+def written_views(device: str) -> Any:
+    """As ReLU in place after instance normalization, and a position that is added to patches."""
+    w = torch.ones(6, 50, device=device, requires_grad=True)
+    for _ in range(2):
+        y = (w * 2).view(3, 100).relu_()
+        y = y.sin().view(2, 150).mul_(2).add_(w.view(2, 150))
+        (y * y).sum().backward()
+        part = (w * 2).view(300)[10:200].relu_()
+        part.exp().sum().backward()
+        z = (w * 3).t().relu_()
+        z.square().sum().backward()
+    with torch.no_grad():
+        w.view(300).add_(1)
+    return w
+
+
 PROGRAMS = [
     copied,
+    written_views,
     residual,
     shared_weight,
     mlp_with_sgd,

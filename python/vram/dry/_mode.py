@@ -38,6 +38,7 @@ from vram.dry._storages import Storages
 from vram.dry._tape import Tape
 from vram.dry._tensors import is_on_gpu, leaves
 from vram.dry._values import DryRunError, Unknown, Values
+from vram.dry._views import WrittenViews
 
 # Tensors on the CPU that are made from nothing are fake above this size.
 _MAX_REAL_BYTES = 256 << 10
@@ -175,6 +176,7 @@ class DryMode(TorchDispatchMode):
         self.fakes = Fakes(allow_fallback_kernels=False, allow_non_fake_inputs=True)
         self.storages = Storages(tape)
         self.streams = Streams()
+        self._views = WrittenViews()
         self.unknown_operators: dict[str, str] = {}  # name: the line that used it first
         self.unknown_bytes = 0  # the most that one call of them has as operands and results
         self.estimated_operators: dict[str, str] = {}
@@ -225,6 +227,7 @@ class DryMode(TorchDispatchMode):
             if parts is not NotImplemented:
                 return parts
         tensors = [*leaves(args), *leaves(tuple(kwargs.values()))]
+        self._views.see(func, tensors)
         if kwargs.get("device") == _HIDDEN and self._device_is_hidden and _engine.is_caller():
             kwargs = {**kwargs, "device": next((t.device for t in tensors if is_on_gpu(t)), torch.device("cuda"))}
         if kwargs.get("pin_memory"):
