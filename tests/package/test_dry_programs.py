@@ -148,6 +148,7 @@ def test_what_pytorch_itself_reads(tmp_path: Path) -> None:
         scores = torch.randn(8, 5, device="cuda", requires_grad=True)
         actions = torch.distributions.Categorical(logits=scores)
         (actions.log_prob(actions.sample()) + actions.entropy()).sum().backward()
+        nn.functional.gaussian_nll_loss(scores, scores.detach(), scores.exp()).backward()
         torch.distributions.Normal(scores, scores.exp()).rsample().sum().backward()
         batches: Any = torch.utils.data.DataLoader(
             TensorDataset(torch.arange(3)), generator=torch.Generator(device="cuda")
@@ -371,6 +372,8 @@ TRANSFORMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], int]] = {
     "the last dimension": (lambda x: torch.fft.rfft(x), (2, 64, 256), 0),
     "all dimensions": (lambda x: torch.fft.rfftn(x), (16, 64, 512), 2105344),
     "all dimensions (*)": (lambda x: torch.fft.rfftn(x), (8, 257, 256), 2121792),
+    "an odd length": (lambda x: torch.fft.rfft(x, dim=1), (32, 255, 208), 20367360),
+    "turned, back": (lambda x: torch.fft.irfft(torch.complex(x, x), 330, dim=1), (32, 166, 208), 3 * 8839168),
     "a large prime": (lambda x: torch.fft.fft(x), (16, 100, 1009), 12915968),
 }
 
