@@ -45,15 +45,15 @@ def put_in_place(patches: Patches, values: Values) -> Callable[[], None]:
                 here.is_finding = False
             return None
 
-        def traced(tensor: Any = None) -> bool:
-            if getattr(here, "is_finding", False):
-                return False
-            if isinstance(tensor, FakeTensor) and _known.value_of(tensor) is not None:
-                tensor = None
-            return bool(is_tracing(tensor))
-
         patches.put(masks, _FIND, unpacked)
         if is_tracing is not None:
+
+            def traced(tensor: Any = None) -> bool:
+                if getattr(here, "is_finding", False):
+                    return False
+                is_known = isinstance(tensor, FakeTensor) and _known.value_of(tensor) is not None
+                return bool(is_tracing(None if is_known else tensor))
+
             patches.put(masks, _IS_TRACING, traced)
 
     return torch.nn.modules.module.register_module_forward_pre_hook(look).remove

@@ -24,23 +24,20 @@ class WrittenViews:
     def __init__(self) -> None:
         self._waiting: dict[int, weakref.ref[Any]] = {}
 
-    def see(self, func: Any, tensors: list[Any]) -> None:
+    def see(self, func: Any, tensors: list[torch.Tensor]) -> None:
         """Take note of an operator that is about to run, in the autograd mode of the program."""
         written = tensors[0] if tensors and func._schema.is_mutable and func._schema.arguments[0].is_write else None
         if self._waiting:
             for tensor in tensors:
                 # What is written to again comes from its base again.
-                if tensor is not written and self._waiting.get(id(tensor), _nothing)() is tensor:
+                found = self._waiting.get(id(tensor))
+                if tensor is not written and found is not None and found() is tensor:
                     del self._waiting[id(tensor)]
                     if tensor.requires_grad:
                         tensor.register_hook(_copying(tensor))
         if written is not None and torch.is_grad_enabled() and is_on_gpu(written) and _is_of_whole(written):
             number = id(written)
             self._waiting[number] = weakref.ref(written, lambda _: self._waiting.pop(number, None))
-
-
-def _nothing() -> None:
-    return None
 
 
 def _is_of_whole(tensor: Any) -> bool:
