@@ -188,9 +188,9 @@ def test_the_least_memory_of_each_trace_is_searched_once(tmp_path: Path, monkeyp
     searched: list[Path] = []
     plain = _least.least_bytes
 
-    def least_bytes(trace: Path, allocator: str) -> int:
+    def least_bytes(trace: Path, allocator: str, device: int | None) -> int:
         searched.append(trace)
-        return plain(trace, allocator)
+        return plain(trace, allocator, device)
 
     monkeypatch.setattr(_least, "least_bytes", least_bytes)
     run = run_of(tmp_path / "dry.vtrace")

@@ -253,3 +253,15 @@ def test_a_lazy_module_that_is_not_called_has_no_parameters(tmp_path: Path) -> N
         Model()(torch.ones(2, 8).cuda().cpu())
         torch.ones(2).cuda()
     assert list(run._parameters) == ["weight", "bias"]
+
+
+def test_the_gpu_that_needs_most_need_not_request_most(tmp_path: Path) -> None:
+    def blocks(number: int, mib: int, device: str) -> list[Any]:
+        return [torch.empty(mib << 20, dtype=torch.uint8, device=device) for _ in range(number)]
+
+    with dry_run("24GiB", path=tmp_path / "dry.vtrace", world_size=2) as run:
+        blocks(1, 520, "cuda:0")
+        kept = blocks(100, 5, "cuda:1")[::4]  # one of four in each segment
+        kept += blocks(1, 250, "cuda:1")
+    assert run.peak.requested_bytes == 520 << 20
+    assert run.fits.needed_bytes - run._running().outside_bytes == 750 << 20

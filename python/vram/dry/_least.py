@@ -19,7 +19,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,30 +46,35 @@ class _Case:
     trace: Path
     allocator: str
     times: int = 1
+    device: int | None = None
+
+    def replay(self, **options: Any) -> dict[str, Any]:
+        of_device: dict[str, Any] = {} if self.device is None else {"device": self.device}
+        return _program.replay(self.trace, self.allocator, **options, **of_device)
 
 
-def least_bytes(trace: Path, allocator: str) -> int:
-    """Return the least that the allocator may reserve for the requests of a trace, with which all amounts that were tried above it suffice, too."""
+def least_bytes(trace: Path, allocator: str, device: int | None = None) -> int:
+    """Return the least that the allocator may reserve for the requests of a trace, with which all amounts that were tried above it suffice, too.
+
+    Of several devices, it is that of `device`.
+    """
     # The package is also imported when a program ends, and then threads cannot be set up any more.
     from concurrent.futures import ThreadPoolExecutor
 
     with tempfile.TemporaryDirectory(prefix="vram-dry-") as name, ThreadPoolExecutor(os.cpu_count()) as threads:
         folder = Path(name)
         replayed = _unplaced(trace, folder) if is_placed_by_driver(allocator) else _compact(trace, folder)
-        return _Probes(_cases(replayed, allocator), _found_bytes(replayed, allocator), threads).least_bytes()
+        case = _Case(replayed, allocator, device=device)
+        # With it a trace completes, and does not with 2 MiB less.
+        found = int(case.replay(finds_capacity=True)["min_capacity_bytes"])
+        return _Probes(_cases(case), found, threads).least_bytes()
 
 
-def _found_bytes(trace: Path, allocator: str) -> int:
-    """Return an amount with which a trace completes, and does not with 2 MiB less."""
-    return int(_program.replay(trace, allocator, finds_capacity=True)["min_capacity_bytes"])
-
-
-def _cases(trace: Path, allocator: str) -> list[_Case]:
+def _cases(case: _Case) -> list[_Case]:
     """Return the limits with which a trace has to complete: the end of the memory, and a memory fraction where that differs."""
-    cases = [_Case(trace, allocator)]
-    if expands(allocator) and "per_process_memory_fraction" not in allocator:
-        cases.append(_Case(trace, f"{allocator},{_FRACTION}", _GPU_OF_FRACTION))
-    return cases
+    if not expands(case.allocator) or "per_process_memory_fraction" in case.allocator:
+        return [case]
+    return [case, replace(case, allocator=f"{case.allocator},{_FRACTION}", times=_GPU_OF_FRACTION)]
 
 
 def is_placed_by_driver(allocator: str) -> bool:
@@ -144,7 +149,7 @@ class _Probes:
         return self._known[steps]
 
     def _completes(self, case: _Case, capacity: int) -> bool:
-        result = _program.replay(case.trace, case.allocator, capacity=case.times * capacity)
+        result = case.replay(capacity=case.times * capacity)
         layouts, completed = result["layouts_tried"], result["layouts_completed"]
         if completed == layouts == 1 and not result["retries"] and not result["caught_ooms"]:
             self._enough[case] = min(self._enough[case], self._unrestricted_bytes(case, capacity, result))

@@ -19,13 +19,23 @@ def _run(*arguments: str) -> str:
     return done.stdout
 
 
-def replay(trace: Path, allocator: str, *, finds_capacity: bool = False, capacity: int | None = None) -> dict[str, Any]:
+def replay(
+    trace: Path,
+    allocator: str,
+    *,
+    finds_capacity: bool = False,
+    capacity: int | None = None,
+    device: int | None = None,
+) -> dict[str, Any]:
     """Return the result of replaying a trace with so much memory (None: any): an object of vram.replay/1.
+
+    Of several devices, it is that of `device`; None: of the one that requests most.
 
     Raises:
         VramError: No capacity suffices, if one is to be found.
     """
     more = ["--min-capacity"] if finds_capacity else []
+    more += [] if device is None else ["--device", str(device)]
     answer = json.loads(
         _run(
             "replay",

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -239,13 +239,19 @@ class TracedRun:
         allocator = self._settings.allocator
         key = trace, allocator
         if key not in self._least:
-            limit = self._running().refused_limit_bytes
-            if limit is None:
-                self._least[key] = _least.least_bytes(trace, allocator)
-            else:
-                found = _program.replay(trace, allocator, finds_capacity=True, capacity=limit)
-                self._least[key] = int(found["min_capacity_bytes"])
+            devices = self._running().devices
+            # Of several, the one that requests most need not be the one that needs most.
+            each: Sequence[int | None] = devices if len(devices) > 1 else [None]
+            self._least[key] = max(self._least_bytes_of(trace, device) for device in each)
         return self._least[key]
+
+    def _least_bytes_of(self, trace: Path, device: int | None) -> int:
+        allocator = self._settings.allocator
+        limit = self._running().refused_limit_bytes
+        if limit is None:
+            return _least.least_bytes(trace, allocator, device)
+        found = _program.replay(trace, allocator, finds_capacity=True, capacity=limit, device=device)
+        return int(found["min_capacity_bytes"])
 
     @cached_property
     def _path_at_limit(self) -> Path:

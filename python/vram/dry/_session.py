@@ -106,6 +106,11 @@ class Session:
         return None if allowed is None or self.refused_limit_bytes is not None else allowed + self.outside_bytes
 
     @property
+    def devices(self) -> list[int]:
+        """The devices of which the program has memory."""
+        return self._mode.tape.devices
+
+    @property
     def has_requests(self) -> bool:
         """Whether the program has requested memory of the GPU."""
         return self._mode.tape.has_requests

@@ -116,6 +116,11 @@ class Tape:
         return min((each for each in limits if each is not None), default=None)
 
     @property
+    def devices(self) -> list[int]:
+        """The devices whose requests were granted."""
+        return sorted(self._allocations)
+
+    @property
     def has_requests(self) -> bool:
         """Whether memory was requested, and granted or refused."""
         return bool(self._allocations) or self.refused_limit_bytes is not None
