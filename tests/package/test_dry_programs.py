@@ -36,7 +36,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], str, Any]] = {
     "int() as a size": (lambda x: torch.zeros(int(x.max()), device="cuda"), "int()", 3),
     "if tensor": (lambda x: 1 if x.mean() > 0 else 2, "item()", True),
     "max() of Python": (lambda x: max([x.mean(), x.sum()]), "item()", True),
-    "in": (lambda x: 3 in x, "item()", True),
+    "in": (lambda x: 3 in x, "bool()", True),
     "range()": (lambda x: list(range(x.long().max())), "item()", 2),
     "an index of a list": (lambda x: [1, 2, 3][x.long().max()], "item()", 2),
     "a slice": (lambda x: x[: x.long().max()], "item()", 2),

@@ -181,6 +181,22 @@ def test_suppressed_boxes_are_at_most_all(tmp_path: Path) -> None:
     assert list(run.largest_sizes.values()) == [30]
 
 
+def test_truth_values_are_counted(tmp_path: Path) -> None:
+    """As tutorials count what was classified correctly, one by one."""
+    with dry(tmp_path):
+        x = torch.randn(4, 3, device="cuda")
+        is_correct = x.argmax(1) == x.argmin(1)
+        counts = [0.0] * 3
+        for label, each in zip(torch.tensor([0, 1, 1, 2], device="cuda"), is_correct, strict=True):
+            counts[label] += each.item()
+        assert list(map(str, counts)) == ["unknown"] * 3
+        assert torch.empty(int(sum(each.item() for each in is_correct))).shape == (4,)
+        with pytest.raises(DryRunError, match=r"bool\(\) of a value .*False"):
+            bool(is_correct[0].item())
+        with pytest.raises(DryRunError, match=r"item\(\) reads the value"):
+            bool(is_correct[0])
+
+
 def test_sizes_without_a_largest_one_are_an_error(tmp_path: Path) -> None:
     with dry(tmp_path) as run:
         x = torch.randn(8, device="cuda").long()
@@ -198,21 +214,6 @@ def test_reading_all_values(read: str, tmp_path: Path) -> None:
         pytest.raises(DryRunError, match=rf"{HERE}:\d+: {read}\(\) reads values of a tensor on the CPU"),
     ):
         getattr(torch.randn(5, device="cuda").cpu(), read)()
-
-
-def test_a_writer_for_tensorboard_reads_zeros(tmp_path: Path) -> None:
-    """PyTorch's writer, which needs the package tensorboard, turns tensors into arrays like this."""
-    file = Path(torch.__file__).parent / "utils" / "tensorboard" / "_convert_np.py"
-    names: dict[str, Any] = {"torch": torch}
-    exec(compile("def made(x):\n    return x.detach().cpu().numpy()", file, "exec"), names)
-    with dry(tmp_path):
-        weight = torch.randn(5, 6, device="cuda", requires_grad=True)
-        with pytest.warns(UserWarning, match="metrics are those of zeros"):
-            assert not names["made"](weight).any()
-        assert not names["made"](weight.long()).any()
-        exec(compile("def drawn(model, x):\n    return torch.jit.trace(model, x).graph", file, "exec"), names)
-        with pytest.raises(DryRunError, match=rf"{HERE}:\d+: .*leave add_graph\(\) out"):
-            names["drawn"](torch.sin, weight)
 
 
 def test_an_operator_without_a_fake_kernel(tmp_path: Path) -> None:

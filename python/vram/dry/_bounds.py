@@ -59,6 +59,11 @@ def largest_of(tensor: Any) -> Largest | None:
         return Largest(int(values.max()), is_signed=bool(values.min() < 0))
 
 
+def truth(*, is_number: bool) -> Largest | None:
+    """Return the largest truth value; None: it is no number, and decides something."""
+    return Largest(1, is_choice=False) if is_number else None
+
+
 def _of(value: Any) -> Largest | None:
     """The same of an operator's argument."""
     if isinstance(value, torch.Tensor):

@@ -452,14 +452,14 @@ class DryMode(TorchDispatchMode):
                 return allocated(number)
         return allocated(last)
 
-    def read_item(self, tensor: Any, operator: str) -> Any:
-        """Return what item() answers."""
+    def read_item(self, tensor: Any, operator: str, *, is_number: bool = False) -> Any:
+        """Return what item() answers; `is_number` says that the program itself called it, and may add a truth value to a count."""
         value = None if self.values.has_assumption else _known.value_of(tensor)
         if value is not None:
             with _disable_current_modes():  # in one, a view of a real tensor is fake
                 return value.reshape(()).tolist()
         is_bool = tensor.dtype == torch.bool
-        largest = None if is_bool else _bounds.largest_of(tensor)
+        largest = _bounds.truth(is_number=is_number) if is_bool else _bounds.largest_of(tensor)
         return self.values.read(operator, tensor.is_floating_point(), is_bool, largest, of=tensor)
 
     # ------------------------------------------------------------------------------------------ autograd's engine

@@ -101,10 +101,10 @@ def _number(mode: DryMode, tensor: Any, operator: str) -> float:
 def put_in_place(patches: Patches, mode: DryMode) -> None:
     """Give fake tensors the methods."""
 
-    def item(tensor: Any) -> Any:
+    def item(tensor: Any, *, is_number: bool = False) -> Any:
         if tensor.numel() != 1:
             raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
-        return mode.read_item(tensor, "item()")
+        return mode.read_item(tensor, "item()", is_number=is_number)
 
     def text(tensor: Any, spec: str = "") -> str:
         if tensor.dim() == 0 and spec:
@@ -113,7 +113,7 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
 
     for name, method in {
         "data_ptr": lambda tensor: _address(mode, tensor, sys._getframe(1).f_code.co_filename),
-        "item": item,
+        "item": lambda tensor: item(tensor, is_number=True),
         "__float__": lambda tensor: _number(mode, tensor, "item()"),
         "__int__": lambda tensor: int(item(tensor)),
         "__bool__": lambda tensor: bool(item(tensor)),

@@ -169,7 +169,9 @@ def _deciding(name: str) -> Any:
             return int(float(self))
         if name not in ("__int__", "__trunc__") and is_in(LIBRARIES):
             return True
-        raise _decides(f"{name.strip('_')}()", "128" if name in ("__int__", "__trunc__") else "0.5", self.line)
+        is_truth = name == "__bool__" and self.largest == 1
+        example = "128" if name in ("__int__", "__trunc__") else "False" if is_truth else "0.5"
+        raise _decides(f"{name.strip('_')}()", example, self.line)
 
     return decide
 
