@@ -65,6 +65,17 @@ def on_gpu(tensor: Any) -> bool:
 
 
 @pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("make", [lambda: model().cuda(), lambda: torch.rand(BIG)], ids=["of the GPU", "of the CPU"])
+def test_pickle_is_told_that_there_are_no_values(make: Any, tmp_path: Path) -> None:
+    made = make()
+    line = sys._getframe().f_lineno + 2
+    with open(tmp_path / "model.pkl", "wb") as file, pytest.raises(DryRunError) as error:
+        pickle.dump(made, file)
+    assert f"{Path(__file__).name}:{line}: pickle reads the values" in str(error.value)
+    assert copy.copy(made) is not made
+
+
+@pytest.mark.usefixtures("run")
 @pytest.mark.parametrize("map_location", [None, "cpu", torch.device("cpu"), lambda storage, _location: storage])
 @pytest.mark.parametrize("weights_only", [True, False])
 def test_what_is_loaded_to_the_cpu_has_its_values(checkpoint: Path, map_location: Any, weights_only: bool) -> None:

@@ -81,5 +81,14 @@ class Fakes(FakeTensorMode):
         """Return the ragged size of a nested tensor as real ones have it: PyTorch's own is for compilers."""
         return torch.SymInt(NestedIntNode(next(self._ragged) if nt_tensor_id is None else nt_tensor_id, 1))
 
+    def __reduce__(self) -> Any:
+        """Refuse pickle, which comes here by a tensor."""
+        raise DryRunError(
+            tr(
+                "{}: pickle reads the values of a tensor, which a dry run does not compute; use torch.save(), which a dry run leaves out, or leave the line "
+                "out of the dry run"
+            ).format(users_line())
+        )
+
     def __deepcopy__(self, memo: Any) -> Fakes:
         return self  # a copy of a tensor belongs to the same dry run
