@@ -54,6 +54,19 @@ def test_a_script_for_torchrun_finds_its_variables(
     assert f"ranks {ranks} {ranks}" in capsys.readouterr().out
 
 
+def test_a_script_for_torchrun_without_a_number_of_ranks_says_what_to_state(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LAUNCHED)
+    assert main(["--gpu", "24GiB", str(path)]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "sets LOCAL_RANK: run the script with python -m vram.dry --world-size 1" in last
+    path.write_text("{}['accuracy']")
+    assert main(["--gpu", "24GiB", str(path)]) == 1
+    assert "--world-size" not in capsys.readouterr().err
+
+
 def test_a_run_of_one_rank_sets_no_variables(tmp_path: Path) -> None:
     """Programs take them for a launcher's."""
     with dry_run(path=tmp_path / "dry.vtrace"):

@@ -23,7 +23,7 @@ from vram._error import VramError
 from vram._texts import tr
 from vram.dry import _values
 from vram.dry._dry_run import DryRun, dry_run
-from vram.dry._ranks import launched
+from vram.dry._ranks import launched, missing
 from vram.dry._repeat import STEPS, STEPS_WITH_STATES, stopped_after
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -181,6 +181,14 @@ def _run(run: DryRun, options: argparse.Namespace) -> int:
         return _CANNOT_FOLLOW
     except Exception as error:
         traceback.print_exception(type(error), error, _since_script(error.__traceback__))
+        variable = missing(error)
+        if variable is not None:
+            print(
+                tr(
+                    "a launcher, such as torchrun, sets {}: run the script with python -m vram.dry --world-size 1, or with the number of its ranks"
+                ).format(variable),
+                file=sys.stderr,
+            )
         if type(error).__name__ != "OutOfMemoryError":
             _print_until_then(run)
             return _FAILED
