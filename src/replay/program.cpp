@@ -216,6 +216,8 @@ Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device
   writer.begin_with(baseline.blocks);
   writer.write();
   program.recorded_calls = recorded_calls(trace.tables, events);
+  program.has_assumed_addresses =
+      std::ranges::any_of(trace.about, [](const auto& each) { return each.key == "vram.dry_run"; });
   read_layout(trace, device, std::move(baseline), program);
   read_limit_bounds(trace, device, program);
   return program;

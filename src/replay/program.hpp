@@ -116,6 +116,8 @@ struct Program {
   // by StreamId; allocators that order streams order them by handle
   std::vector<uint64_t> stream_handles;
   std::vector<DriverCall> recorded_calls;
+  // Of a dry run: no driver has given the addresses of recorded_calls.
+  bool has_assumed_addresses = false;
   // The memory before the first event, by address. The blocks are numbered from 0; the first
   // initial_ops ops request them, for allocators that cannot restore the layout.
   std::vector<InitialSegment> initial_segments;

@@ -41,6 +41,14 @@ TEST(Program, PairsFreesWithAllocationsByAddress) {
   EXPECT_EQ(program.duration_ns, 8000);
 }
 
+TEST(Program, KnowsThatADryRunAssumedItsAddresses) {
+  trace::Trace trace;
+  trace.devices.emplace_back();
+  EXPECT_FALSE(make_program(trace, trace.devices.front()).has_assumed_addresses);
+  trace.about.push_back({"vram.dry_run", "1"});
+  EXPECT_TRUE(make_program(trace, trace.devices.front()).has_assumed_addresses);
+}
+
 TEST(Program, TimesOfAnyFileRiseWithTheClock) {
   trace::Trace trace;
   trace.has_time = true;

@@ -68,6 +68,26 @@ TEST(Replay, RecordedAddressesCountIfNothingIsReleased) {
   EXPECT_EQ(replayed(program, "torch", 900 * kMiB).layouts_tried, 9u);
 }
 
+// Also where the replay makes the same calls.
+TEST(Replay, AddressesOfADryRunAreAsGoodAsAnyOthers) {
+  Program program = fragmenting_program(1);
+  const Peer& torch = *find_peer("torch");
+  const AllocatorSpec spec = parse_spec("torch").value();
+  (void)run(program, torch, spec, {}, &program.recorded_calls);
+  EXPECT_EQ(replayed(program, "torch", 4000 * kMiB).layouts_tried, 1u);
+  program.has_assumed_addresses = true;
+  EXPECT_EQ(replayed(program, "torch", 4000 * kMiB).layouts_tried, 9u);
+  ReplayOptions other;
+  other.address_layout = 1;
+  std::vector<DriverCall> calls;
+  (void)run(program, torch, spec, other, &calls);
+  ASSERT_FALSE(calls.empty());
+  EXPECT_NE(calls.front().address, program.recorded_calls.front().address);
+  const ReplayResult first = run(program, torch, spec, {}, &calls);
+  EXPECT_EQ(calls, program.recorded_calls) << "the first layout is that of the dry run";
+  EXPECT_EQ(first.matched_calls, calls.size());
+}
+
 TEST(Replay, AddressesDecideNothingForExpandableSegmentsNorWithoutALimit) {
   const Program program = fragmenting_program(1);
   EXPECT_EQ(replayed(program, "torch:expandable_segments=True", 800 * kMiB).layouts_tried, 1u);

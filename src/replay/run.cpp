@@ -60,7 +60,7 @@ class Run {
       const AllocatorSpec& spec)
       : program_(program),
         gpu_(sim_options(program, options, peer)),
-        segments_(gpu_, program),
+        segments_(gpu_, program, options.address_layout > 0 && program.has_assumed_addresses),
         allocator_(peer.make(spec.settings, {.program = program,
                                              .segments = segments_,
                                              .limit_bytes = options.capacity_bytes,
@@ -103,12 +103,16 @@ class Run {
                                      const Peer& peer) {
     gpu::SimOptions sim;
     sim.address_layout = options.address_layout;
-    sim.places_anywhere = program.recorded_calls.empty();
+    sim.places_anywhere = !knows_addresses(program);
     const bool is_fraction = options.capacity_is_fraction && peer.has_memory_fraction;
     const bool ends_there = options.capacity_bytes && !is_fraction;
     const uint64_t end = ends_there ? *options.capacity_bytes : kMaxDeviceBytes;
     sim.devices = {gpu::SimDevice{.capacity_bytes = end}};
     return sim;
+  }
+
+  static bool knows_addresses(const Program& program) {
+    return !program.recorded_calls.empty() && !program.has_assumed_addresses;
   }
 
   static Start start_of(const Program& program, const Allocator& allocator) {
@@ -252,11 +256,12 @@ class Run {
 
   // Without a limit nothing has to fit; ranges mapped in reserved address space are the allocator's
   // to place. If nothing was released, a recording's addresses are as likely as any, unless it has
-  // none.
+  // none, or those of a dry run.
   bool may_depend_on_addresses() {
     const bool takes_segments = gpu_.stats()[gpu::Call::kAllocSegment].count > 0;
-    const bool follows_recording = result_.matched_calls == segments_.log().size();
-    const bool is_placed = !program_.recorded_calls.empty() && result_.device_frees == 0;
+    const bool follows_recording =
+        knows_addresses(program_) && result_.matched_calls == segments_.log().size();
+    const bool is_placed = knows_addresses(program_) && result_.device_frees == 0;
     return result_.capacity_bytes && takes_segments && !follows_recording && !is_placed;
   }
 

@@ -41,7 +41,7 @@ uint64_t SegmentSource::take_initial(const InitialSegment& segment) {
 uint64_t SegmentSource::take(uint64_t bytes) {
   const DriverCall* recorded = recorded_next();
   if (recorded != nullptr && recorded->kind == DriverCall::Kind::kAlloc &&
-      recorded->size_bytes == bytes) {
+      recorded->size_bytes == bytes && !ignores_addresses_) {
     gpu_.place_next_segment(recorded->address);
   }
   gpu::Address address = 0;

@@ -20,8 +20,9 @@ inline constexpr uint64_t kMaxDeviceBytes = uint64_t{1} << 40;
 
 class SegmentSource {
  public:
-  // Both must outlive it.
-  SegmentSource(gpu::SimGpu& gpu, const Program& program) : gpu_(gpu), program_(program) {}
+  // Both must outlive it. ignores_addresses: segments do not lie where the recording has them.
+  SegmentSource(gpu::SimGpu& gpu, const Program& program, bool ignores_addresses = false)
+      : gpu_(gpu), program_(program), ignores_addresses_(ignores_addresses) {}
 
   // What was there before the program: at its recorded address, in no log. Everything later counts.
   [[nodiscard]] uint64_t take_initial(const InitialSegment& segment);
@@ -62,6 +63,7 @@ class SegmentSource {
 
   gpu::SimGpu& gpu_;
   const Program& program_;
+  bool ignores_addresses_;
   std::vector<DriverCall> log_;
   std::unordered_map<uint64_t, gpu::Handle> handles_;  // by the granule's address
   uint64_t matched_calls_ = 0;
