@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from vram.dry import dry_run
 
@@ -165,3 +166,45 @@ def test_a_buffer_gives_back_what_was_saved_to_it(tmp_path: Path) -> None:
         assert (read["weight"].shape, read["weight"].device.type, read["epoch"]) == ((3, 4), "cpu", 2)
         with pytest.raises(Exception, match="saves nothing"):
             torch.load(other)
+
+
+class WithRest(nn.Module):
+    """With a tensor that is neither a parameter nor a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.rest = nn.Linear(4, 4), [torch.ones(3, device="cuda")]
+
+
+MODULES = {
+    "layers": lambda: nn.Sequential(nn.Linear(512, 512), nn.BatchNorm1d(512), nn.Dropout(0.1), nn.Linear(512, 8)),
+    "recurrent": lambda: nn.LSTM(64, 128, 2),
+    "attention": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(64, 4), 2, enable_nested_tensor=False),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_model_that_is_saved_as_a_whole_can_be_loaded(name: str, tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        model = MODULES[name]().cuda()
+        before = torch.cuda.memory_allocated()
+        torch.save({"model": model, "epoch": 3}, tmp_path / "model.pt")
+        assert torch.cuda.memory_allocated() == before
+        read = torch.load(tmp_path / "model.pt", weights_only=False)
+        assert read["epoch"] == 3
+        other = read["model"]
+        assert torch.cuda.memory_allocated() >= before + sum(each.nbytes for each in model.parameters())
+        for (key, old), (same, new) in zip(model.state_dict().items(), other.state_dict().items(), strict=True):
+            assert (key, old.shape, old.device) == (same, new.shape, new.device)
+            assert old is not new
+        assert all(isinstance(each, nn.Parameter) and each.requires_grad for each in other.parameters())
+        other(torch.ones(2, 3, 64, device="cuda") if name != "layers" else torch.ones(2, 512, device="cuda"))
+        on_host = torch.load(tmp_path / "model.pt", map_location="cpu", weights_only=False)["model"]
+        assert {each.device.type for each in on_host.parameters()} == {"cpu"}
+
+
+def test_a_model_with_other_tensors_is_not_copied(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        torch.save(WithRest().cuda(), tmp_path / "model.pt")
+        with pytest.raises(Exception, match="saves nothing"):
+            torch.load(tmp_path / "model.pt", weights_only=False)

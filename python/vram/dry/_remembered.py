@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import copy
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ _PLAIN = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device
 
 
 class _Opaque(Exception):
-    """The program saved something else than containers of tensors and plain values."""
+    """The program saved something else than modules, containers of tensors and plain values."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,14 @@ class _Values:
     is_parameter: bool
 
 
+@dataclass(frozen=True)
+class _Module:
+    """A module that has descriptions in place of its parameters and buffers, and these."""
+
+    module: Any
+    described: tuple[Any, ...]
+
+
 def remembered(saved: Any) -> Any:
     """Return a description of what is saved, without its tensors; None: it cannot be described."""
     try:
@@ -60,6 +68,8 @@ def _described(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         if isinstance(value, _PLAIN):
             return value
+        if isinstance(value, torch.nn.Module):
+            return _of_module(value)
         if isinstance(value, argparse.Namespace) or type(value).__module__ == "numpy":
             return copy.deepcopy(value)
         raise _Opaque
@@ -72,6 +82,31 @@ def _described(value: Any) -> Any:
     shape, stride = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
     offset, is_parameter = int(value.storage_offset()), isinstance(value, torch.nn.Parameter)
     return _Tensor(place, storage._cdata, value.dtype, shape, stride, offset, value.requires_grad, is_parameter)
+
+
+def _of_module(module: Any) -> _Module:
+    described: dict[int, Any] = {}
+    for part in module.modules():
+        for tensor in (*part._parameters.values(), *part._buffers.values()):
+            if tensor is not None and id(tensor) not in described:
+                described[id(tensor)] = _described(tensor)
+    # Copies of other tensors would take memory.
+    if any(id(tensor) not in described for part in module.modules() for tensor in _tensors_of(vars(part))):
+        raise _Opaque
+    try:
+        copied = copy.deepcopy(module, dict(described))
+    except Exception:  # of a class that cannot be copied so
+        raise _Opaque from None
+    return _Module(copied, tuple(described.values()))
+
+
+def _tensors_of(value: Any) -> Iterator[Any]:
+    """Yield the tensors in containers, without those of the modules in them."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (dict, list, tuple, set)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_of(each)
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -88,7 +123,7 @@ def loaded(description: Any, map_location: Any, fakes: FakeTensorMode) -> Any:
     """Return new tensors of a description, where torch.load() places them."""
     storages: dict[int, Any] = {}
 
-    def made(value: Any) -> Any:
+    def part(value: Any) -> Any:
         if isinstance(value, _Values):
             return _as_saved(value.tensor.clone().to(_placed(torch.device("cpu"), map_location)), value)
         if not isinstance(value, _Tensor):
@@ -98,6 +133,11 @@ def loaded(description: Any, map_location: Any, fakes: FakeTensorMode) -> Any:
         with torch.no_grad():
             there = storages[value.key].view(value.dtype).as_strided(value.shape, value.stride, value.offset)
         return _as_saved(there, value)
+
+    def made(value: Any) -> Any:  # which does not name itself: a cycle would hold the storages
+        if isinstance(value, _Module):
+            return copy.deepcopy(value.module, {id(each): part(each) for each in value.described})
+        return part(value)
 
     return _mapped(description, made)
 
