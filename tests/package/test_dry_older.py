@@ -85,9 +85,11 @@ def test_older_epochs_that_are_deleted(folder: Path) -> None:
 def test_a_folder_that_is_made_again(folder: Path) -> None:
     with keeps("output"):
         shutil.rmtree(folder)
-    folder.mkdir()
-    with pytest.raises(FileExistsError):
-        os.makedirs(folder)
+    os.makedirs(folder / "epochs" / "1")
+    for made in ("epochs/1", "epochs/2"):
+        os.makedirs(folder / made, exist_ok=made == "epochs/1")
+        with pytest.raises(FileExistsError):
+            os.makedirs(folder / made)
 
 
 def test_other_files_are_written_and_deleted(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ class Older:
             if isinstance(path, int) or named.get("dir_fd") is not None or not self._has_checkpoints(path):
                 return call(path, *arguments, **named)
             _warn(path)
-            self._deleted.add(_absolute(path))
+            self._deleted.update(_absolute(root) for root, _, _ in os.walk(path))
             return None
 
         return called
