@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from pathlib import Path
@@ -185,6 +186,18 @@ def test_what_is_left_of_a_dry_run_says_so(tmp_path: Path) -> None:
     for device in ("cpu", "meta"):
         with pytest.raises(VramError, match=rf"{Path(__file__).name}:\d+: a tensor from a dry run .*make the model"):
             model(torch.ones(2, 512, device=device))
+
+
+def test_an_error_of_shapes_is_not_logged_besides(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    logger.addHandler(caplog.handler)
+    try:
+        with dry_run(path=tmp_path / "dry.vtrace"), pytest.raises(RuntimeError, match="2, 11"):
+            nn.Linear(10, 10).cuda()(torch.ones(2, 11, device="cuda"))
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert not caplog.records
+    assert not logger.disabled
 
 
 def test_a_memory_fraction_is_a_limit(tmp_path: Path) -> None:

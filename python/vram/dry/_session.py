@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import warnings
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from vram._texts import tr
@@ -196,6 +198,8 @@ class Session:
             _parameters.put_in_place(patches, mode.storages)
             _cudnn.put_in_place(patches)
             _torchscript.put_in_place(patches)
+            # It logs errors of shapes with stacks of its own, before the program gets them.
+            patches.put(logging.getLogger(fake_tensor.__name__), "disabled", True)
             _workers.put_in_place(patches, mode.fakes)
             stack.callback(_transformers.put_in_place(patches, mode.values))
             _threads.put_in_place(patches, mode)
