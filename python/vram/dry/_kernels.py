@@ -12,7 +12,7 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     reduction_buffer(t, dims, processors, processor_threads, element_bytes) reduction_counters(…): see _reductions.py
     convolution_workspace(direction, …) convolution_fallbacks(direction, …) convolution_copy(t, input, weight): see _convolutions.py
     recurrent_workspace(…) recurrent_gates(mode): see _recurrent.py
-    transform_bytes(t, dims, result): see _transforms.py
+    transform_bytes(t, dims, result, number): see _transforms.py
     attention_parts_bytes(query, key, dropout, processors): see _attention.py
     radix_sort_bytes(count, bits, key_bytes) segment_sort_bytes(count, segments) unique_bytes(count) scan_bytes(count, element_bytes) index_bits(t, indices)
     selecting_blocks(t, dim, processors) index_copy_bytes(indices, i) values_copy_bytes(t, indices, values, count) given(indices, i): see _sorts.py

@@ -1,6 +1,7 @@
-"""What cuFFT's transforms allocate besides their results: copies into the order that cuFFT wants, and workspaces of lengths with large primes.
+"""What cuFFT's transforms allocate besides their results: copies into the order that cuFFT wants, and workspaces.
 
-Found with the even group of the probes `sampled_fft` of bench/prediction (one H200, PyTorch 2.11), and compared with the odd one.
+Copies were found with the even group of the probes `sampled_fft` of bench/prediction (one H200, PyTorch 2.11), and compared with the odd one. The
+lengths that need workspaces were found with 46 lengths of batches of 16 rows on another H200.
 """
 
 from __future__ import annotations
@@ -10,29 +11,44 @@ from typing import Any
 
 from vram.dry._convolutions import is_contiguous
 
-_MAX_PRIME = 127  # cuFFT computes lengths with larger prime factors by a convolution
-# Real transforms of an even length are complex ones of half of it. Of odd lengths, 243 needs no workspace on an H200, and 255 does; the primes
-# between those of the two, 7, 11 and 13, were not measured.
-_MAX_ODD_PRIME = 7
+# cuFFT computes lengths with larger prime factors by a convolution: long ones in a workspace of some times the numbers.
+_MAX_PRIME, _SHORT = 127, 4096
+_OF_LONG_CONVOLUTION = {False: 4, True: 5}  # of complex numbers, and of real ones
+# The longest complex transform that one kernel does; one with large primes is shorter.
+_ONE_KERNEL, _ONE_KERNEL_OF_PRIMES, _LARGE_PRIME = 25_000, 8_192, 19
+# The same of real transforms. Odd lengths have kernels for powers of small primes, and for products of smaller ones.
+_ONE_KERNEL_OF_POWER_OF_2, _PRIME_OF_POWER, _PRIME_OF_ODD, _PRIME_OF_EVEN, _LONGEST_ODD = 16_384, 17, 11, 13, 1_000
 
 
-def _largest_prime(length: int) -> int:
-    factor = 2
-    while factor * factor <= length:
+def _primes(length: int) -> set[int]:
+    found, factor = set(), 2
+    while length > 1:
         if length % factor:
             factor += 1
         else:
             length //= factor
-    return length
+            found.add(factor)
+    return found
 
 
-def _has_workspace(length: int) -> bool:
-    """Whether a real transform of this length needs a workspace, for all numbers as complex ones."""
-    return _largest_prime(length) > (_MAX_ODD_PRIME if length % 2 else _MAX_PRIME)
+def _workspace(length: int, *, is_real: bool) -> int:
+    """Return how many times the numbers that are transformed are in a workspace."""
+    primes = _primes(length) or {1}
+    largest = max(primes)
+    if largest > _MAX_PRIME and length > _SHORT:
+        return _OF_LONG_CONVOLUTION[is_real]
+    if not is_real:
+        return int(length > (_ONE_KERNEL_OF_PRIMES if largest > _LARGE_PRIME else _ONE_KERNEL))
+    if length % 2:
+        is_power = len(primes) == 1 and largest <= _PRIME_OF_POWER
+        return 0 if is_power or (largest <= _PRIME_OF_ODD and length <= _LONGEST_ODD) else 2
+    if largest > _MAX_PRIME:
+        return 2
+    return int(length > _ONE_KERNEL_OF_POWER_OF_2 if largest == 2 else largest > _PRIME_OF_EVEN or length > _SHORT)
 
 
-def transform_bytes(x: Any, dims: Any, result: Any) -> int:
-    """Return the bytes in addition to the result of aten::_fft_r2c, _fft_c2c and _fft_c2r with these arguments."""
+def transform_bytes(x: Any, dims: Any, result: Any, number: int) -> int:
+    """Return the bytes of one allocation of aten::_fft_r2c, _fft_c2c and _fft_c2r with these arguments, besides the result: of two copies and a workspace."""
     shape = [int(length) for length in x.shape]
     bytes_in = math.prod(shape) * int(x.dtype.itemsize)
     bytes_out = math.prod(map(int, result.shape)) * int(result.dtype.itemsize)
@@ -40,11 +56,10 @@ def transform_bytes(x: Any, dims: Any, result: Any) -> int:
     last = along[-1]
     is_turned = last != len(shape) - 1 and math.prod(shape[:last]) > 1
     if x.dtype.is_complex and not result.dtype.is_complex:  # which overwrites its operand
-        copied = bytes_in * (1 + is_turned)
-        return copied + (2 * bytes_out if _has_workspace(int(result.shape[last])) else 0)
+        workspace = bytes_out * _workspace(int(result.shape[last]), is_real=True)
+        return (bytes_in, bytes_in * is_turned, workspace)[number]
     copied = bytes_in if is_turned or not is_contiguous(x) else 0
-    if x.dtype.is_complex:
-        return copied
-    if along[:2] == [0, 1]:  # one dimension first, then the others
-        copied += bytes_out
-    return copied + (2 * bytes_in if _has_workspace(shape[last]) else 0)
+    is_complex = x.dtype.is_complex
+    # Of real numbers, one dimension is transformed first, then the others.
+    second = bytes_out if not is_complex and along[:2] == [0, 1] else 0
+    return (copied, second, bytes_in * _workspace(shape[last], is_real=not is_complex))[number]
