@@ -160,8 +160,26 @@ def written_views(device: str) -> Any:
     return w
 
 
+def selected(device: str) -> Any:
+    """As sequences that are sorted by their lengths."""
+    w = torch.ones(6, 50, device=device, requires_grad=True)
+    order = torch.arange(5, -1, -1, device=device)
+    (w * 2).index_select(0, order).sin().sum().backward()
+    return w
+
+
+def packed(device: str) -> Any:
+    """Each part of a packed batch is an allocation, until they are joined."""
+    x = torch.ones(4, 30, 20, device=device)
+    lengths = torch.tensor([30, 22, 22, 9])
+    by_steps = nn.utils.rnn.pack_padded_sequence(x.transpose(0, 1).contiguous(), lengths)
+    return nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True), by_steps
+
+
 PROGRAMS = [
     copied,
+    packed,
+    selected,
     written_views,
     residual,
     shared_weight,

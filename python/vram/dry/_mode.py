@@ -70,6 +70,7 @@ _CONTIGUOUS = {
 # Operators that are other ones on a GPU where PyTorch's C++ code calls them; see _is_in_place().
 _IN_PLACE = {
     _ATEN.add.Tensor: _ATEN.add_.Tensor,
+    _ATEN.index_add.default: _ATEN.index_add_.default,
     _ATEN.index_put.default: _ATEN.index_put_.default,
     _ATEN.scatter.src: _ATEN.scatter_.src,
     _ATEN.scatter_add.default: _ATEN.scatter_add_.default,

@@ -7,6 +7,7 @@ Most depend on values: the size is the largest possible one unless the user stat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Callable
 
 import torch
@@ -101,12 +102,26 @@ def _repeat_interleave(mode: Any, values: Any, func: Any, args: Any, kwargs: Any
     return _made(mode, func, args, kwargs, _empty(args[0], size))
 
 
+def _parts(tensor: Any, lengths: list[int]) -> Iterator[Any]:
+    """Views of the steps that equally many sequences have, for lengths in falling order, as PyTorch cuts them out."""
+    before = 0
+    for number in range(len(lengths) - 1, -1, -1):
+        if lengths[number] > before:
+            yield tensor[before : lengths[number], : number + 1]
+            before = lengths[number]
+
+
 def _pack(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """The lengths of sequences are on the CPU, where they have values, unless they come from the GPU."""
     if isinstance(args[1], FakeTensor):
         raise values.all(func.name(), of=args)
     tensor, lengths = args[0], mode.compute(torch.Tensor.tolist, args[1:2], {})
     steps = [sum(length > step for length in lengths) for step in range(max(lengths))]
+    parts = []  # live until they are joined
+    for part in _parts(tensor.transpose(0, 1) if args[2] else tensor, lengths):
+        if not part.is_contiguous():
+            parts.append(torch.empty(part.shape, dtype=part.dtype, device=part.device))
+            mode.account(_ATEN.clone.default, (part,), {}, (parts[-1],))
     data = torch.empty((sum(lengths), *tensor.shape[2:]), dtype=tensor.dtype, device=tensor.device)
     mode.account(func, args, kwargs, (data,))
     return data, mode.compute(torch.tensor, (steps,), {})
