@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from vram._prototypes import EVENT_SEGMENT_FREE
-from vram.dry import DryRun, dry_run
+from vram.dry import DryRun, dry_run, predict
 from vram.dry._tape import Tape
 from vram.dry._values import DryRunError
 
@@ -202,3 +202,22 @@ def test_threads_that_outlast_a_dry_run_compute_again(tmp_path: Path) -> None:
     loaded = pool.apply(torch.load, (tmp_path / "model.pt",))["weight"]
     assert (type(loaded), loaded.sum().item()) == (torch.Tensor, _BIG)
     pool.terminate()
+
+
+def test_a_thread_that_trains_ends_silently_after_enough_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    def train() -> None:
+        model = nn.Linear(8, 8).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        while True:
+            model(torch.ones(4, 8, device="cuda")).sum().backward()
+            optimizer.step()
+
+    def program() -> None:
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert predict(program, "24GiB").steps == 4
+    assert "Traceback" not in capsys.readouterr().err

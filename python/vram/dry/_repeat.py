@@ -21,7 +21,7 @@ STEPS = 4
 STEPS_WITH_STATES = 2
 
 
-class _EnoughSteps(BaseException):
+class EnoughSteps(BaseException):
     """Ends a program. Programs catch exceptions, and this is not one of theirs."""
 
 
@@ -31,10 +31,10 @@ def stopped_after(run: TracedRun, steps: int) -> Iterator[None]:
 
     def stop(number: int) -> None:
         if number >= steps:
-            raise _EnoughSteps
+            raise EnoughSteps
 
     run.on_step(stop)
-    with contextlib.suppress(_EnoughSteps):
+    with contextlib.suppress(EnoughSteps):
         yield
     if 0 < run.steps < min(steps, STEPS_WITH_STATES):
         warnings.warn(
