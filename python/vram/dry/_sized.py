@@ -124,6 +124,7 @@ def _pack(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
             mode.account(_ATEN.clone.default, (part,), {}, (parts[-1],))
     data = torch.empty((sum(lengths), *tensor.shape[2:]), dtype=tensor.dtype, device=tensor.device)
     mode.account(func, args, kwargs, (data,))
+    parts.reverse()  # lists end from their ends
     return data, mode.compute(torch.tensor, (steps,), {})
 
 
