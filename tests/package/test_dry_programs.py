@@ -261,29 +261,6 @@ def test_the_loss_of_an_rnn_transducer(tmp_path: Path) -> None:
     assert not run.unknown_operators
 
 
-@torch.jit.script
-def logarithms(x: torch.Tensor, base: int) -> torch.Tensor:
-    return torch.log(x) / torch.log(torch.tensor(base / 2))
-
-
-def test_functions_of_torchscript_run(tmp_path: Path) -> None:
-    with dry_run(path=tmp_path / "dry.vtrace") as run:
-        assert logarithms(torch.ones(1 << 18, device="cuda"), 8).shape == (1 << 18,)
-    assert run.peak.requested_bytes >= 3 << 20  # x, its logarithm, and the result: no kernel is fused
-    assert torch.equal(logarithms(torch.ones(2), 8), torch.zeros(2))
-
-
-def test_modules_of_torchscript_run_as_they_are(tmp_path: Path) -> None:
-    with dry_run(path=tmp_path / "dry.vtrace"):
-        x = torch.ones(4, 8, device="cuda")
-        for compiled in (torch.jit.script(nn.Linear(8, 3).cuda()), torch.jit.trace(nn.Linear(8, 3).cuda(), x)):
-            compiled(x).sum().backward()
-            assert next(compiled.parameters()).grad is not None
-            compiled.save(str(tmp_path / "model.pt"))
-        assert torch.jit.trace(torch.sin, x)(x).shape == (4, 8)
-    assert not (tmp_path / "model.pt").exists()
-
-
 def test_nothing_is_saved(tmp_path: Path) -> None:
     file = io.BytesIO()
     save = torch.save

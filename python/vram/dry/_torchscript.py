@@ -28,7 +28,11 @@ def put_in_place(patches: Patches) -> None:
     script = torch.jit.script
 
     def scripted(obj: Any, *args: Any, **kwargs: Any) -> Any:
-        return _left(obj) if isinstance(obj, torch.nn.Module) else script(obj, *args, **kwargs)
+        if isinstance(obj, torch.nn.Module):
+            return _left(obj)
+        # It looks names up in the frame of its caller, which this one is not.
+        kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
+        return script(obj, *args, **kwargs)
 
     def traced(func: Any, *_args: Any, **_kwargs: Any) -> Any:
         if is_logged():
