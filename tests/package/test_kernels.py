@@ -1,4 +1,5 @@
 """vram.dry._kernels: the schema of the rules, each rule's bytes, and what counts as a known operator."""
+# size: one table of what each operator was measured to need
 
 from __future__ import annotations
 
@@ -396,3 +397,16 @@ def test_partial_statistics_depend_on_the_launch() -> None:
     """As recorded (shufflenet, bf16): 24 channels are not 32 wide."""
     x = tensor(48, 24, 28, 28, dtype=BF16).to(memory_format=torch.channels_last)
     assert sizes("aten.native_batch_norm.default", x, None, None, None, None, True) == [28416, 4 * 2]
+
+
+def test_transforms_need_a_workspace_by_their_lengths() -> None:
+    """What an H200 allocated for each length, to a quarter of the numbers; the rule was chosen with them."""
+    measured = json.loads((Path(__file__).parents[2] / "bench/prediction/transforms-h200.json").read_text())
+    assert len(measured) == 46
+    for batch, length in (map(int, name.split()) for name in measured):
+        found = measured[f"{batch} {length}"]
+        real, half = tensor(batch, length), tensor(batch, length // 2 + 1, dtype=torch.complex64)
+        whole = tensor(batch, length, dtype=torch.complex64)
+        for kind, x, result in (("r2c", real, half), ("c2c", whole, whole), ("c2r", half, real)):
+            predicted = sum(sizes(f"aten._fft_{kind}.default", x, [1], outputs=(result,)))
+            assert abs(predicted - found[kind][0]) <= x.nbytes / 4, (kind, length)
