@@ -45,9 +45,10 @@ def _is_of_whole(tensor: Any) -> bool:
 
 
 def _copying(view: Any) -> Callable[[Any], Any]:
-    count, shape, strides = view.numel(), view.shape, view.stride()
+    shape, strides = view.shape, view.stride()
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides)) if view.numel() else 0
 
     def copy(gradient: Any) -> Any:
-        return gradient.new_zeros(count).as_strided(shape, strides).copy_(gradient)
+        return gradient.new_zeros(extent).as_strided(shape, strides).copy_(gradient)
 
     return copy
