@@ -95,6 +95,6 @@ def test_the_first_of_the_processes_that_are_spawned_runs(join: bool, tmp_path: 
     with expected, dry_run(path=tmp_path / "dry.vtrace") as run:
         multiprocessing: Any = torch.multiprocessing
         context = multiprocessing.spawn(worker, args=(2, found), nprocs=2, join=join)
-        assert join or context.join()
+        assert join or context.join(60)
     assert found == [(0, 2)]
     assert run.peak.requested_bytes > 2 * 256 * 256 * 4

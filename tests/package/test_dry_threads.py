@@ -215,7 +215,7 @@ def test_a_thread_that_trains_ends_silently_after_enough_steps(capsys: pytest.Ca
     def program() -> None:
         thread = threading.Thread(target=train)
         thread.start()
-        thread.join()
+        thread.join(60)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -25,6 +25,7 @@ ENGLISH = {
     "vram/dry/_tape.py": r"CUDA out of memory|has no device",  # errors of PyTorch in a dry run
     "vram/dry/_values.py": r"object cannot be interpreted",  # as Python says it
     "vram/dry/_cuda.py": r".",
+    "vram/dry/_memory.py": r"Invalid fraction value",  # as PyTorch says it
     "vram/dry/_choices.py": r".",
     "vram/dry/_reading.py": r"cannot be converted to Scalar",
     "vram/watching/_memory.py": r"^{} and {} more$",  # a name in a recording
