@@ -82,7 +82,15 @@ def second_derivatives(device: str) -> Any:
     return hessian(lambda x: model(x).sum())(torch.ones(4, device=device)).shape
 
 
+def gradients_at_once(device: str) -> Any:
+    """Without torch.func, but by the same kind of tensors."""
+    x = torch.ones(4, device=device, requires_grad=True)
+    gradients = torch.autograd.grad(model_on(device)(x), x, torch.eye(2, device=device), is_grads_batched=True)
+    return gradients[0].shape, torch.autograd.functional.jacobian(model_on(device), x, vectorize=True).shape
+
+
 TRANSFORMS: dict[str, Callable[[str], Any]] = {
+    "gradients at once": gradients_at_once,
     "gradients of each sample": of_each_sample,
     "an ensemble": ensemble,
     "products with Jacobians": products,

@@ -16,6 +16,7 @@ from vram._library import library
 from vram._texts import tr
 from vram.dry import _accelerator
 from vram.dry._patches import Patches
+from vram.dry._tensors import leaves
 
 _CUDA, _META = 1, 14  # c10::DeviceType
 _TORCH = Path(torch.__file__).parent
@@ -123,7 +124,7 @@ def _no_context() -> Any:
 def _let_wrappers_find_an_accelerator(patches: Patches, guard: int, has_nested: Callable[[], bool]) -> None:
     """Let autograd's engine find one where tensors say themselves that they are on the GPU, because DryMode cannot answer for them.
 
-    These are the tensors of torch.func, and nested ones. In a version of PyTorch that is different, their gradients stay an error.
+    These are the tensors of torch.func and of batches of gradients, and nested ones. In a version of PyTorch that is different, their gradients stay an error.
     """
     is_built = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(_accelerator.is_built)
     nothing = ctypes.CFUNCTYPE(None)(_accelerator.nothing)
@@ -140,10 +141,17 @@ def _let_wrappers_find_an_accelerator(patches: Patches, guard: int, has_nested: 
     def noted(*args: Any, **kwargs: Any) -> Any:
         engine = _accelerator.engine
         before = engine.finds_accelerator
-        engine.finds_accelerator = has_nested() or torch._C._functorch.peek_interpreter_stack() is not None
+        engine.finds_accelerator = (
+            has_nested() or torch._C._functorch.peek_interpreter_stack() is not None or _are_batched(*args[1:2])
+        )
         try:
             return run(*args, **kwargs)
         finally:
             engine.finds_accelerator = before
 
     patches.put(torch.autograd, "_engine_run_backward", noted)
+
+
+def _are_batched(gradients: Any = ()) -> bool:
+    """Whether autograd is given gradients that stand for several each, as by torch.autograd.grad(..., is_grads_batched=True)."""
+    return any(map(torch._C._functorch.is_legacy_batchedtensor, leaves(gradients)))
