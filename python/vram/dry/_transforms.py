@@ -49,6 +49,8 @@ def _workspace(length: int, *, is_real: bool) -> int:
 
 def transform_bytes(x: Any, dims: Any, result: Any, number: int) -> int:
     """Return the bytes of one allocation of aten::_fft_r2c, _fft_c2c and _fft_c2r with these arguments, besides the result: of two copies and a workspace."""
+    if not dims:
+        return 0  # the result is a copy
     shape = [int(length) for length in x.shape]
     bytes_in = math.prod(shape) * int(x.dtype.itemsize)
     bytes_out = math.prod(map(int, result.shape)) * int(result.dtype.itemsize)
