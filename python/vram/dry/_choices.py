@@ -204,6 +204,15 @@ def batch_norm(
     cudnn_enabled: bool,
 ) -> Any:
     """aten::_batch_norm_impl_index: cuDNN's kernels where it can, else PyTorch's own."""
+    if input.numel() == 0:
+        output = input.clone()
+        if weight is not None:
+            output = output * weight[0]
+        if bias is not None:
+            output = output + bias[0]
+        dtype = torch.float32 if input.dtype in _HALF else input.dtype
+        statistics = (torch.empty(input.size(1), dtype=dtype, device=input.device) for _ in range(2))
+        return (output, *statistics, torch.empty(0, dtype=torch.uint8, device=input.device), 0)
     has_statistics = running_mean is not None and running_var is not None
     has_none = running_mean is None and running_var is None
     is_cudnn = (

@@ -119,7 +119,7 @@ def _operations(count: Callable[..., Any], args: Any, kwargs: Any, outputs: tupl
         returned = [next(made) if is_wanted else None for is_wanted in args[-1]]  # output_mask
     try:
         return float(count(*args, **kwargs, out_val=returned))
-    except (AssertionError, ValueError, TypeError, IndexError):
+    except (AssertionError, ValueError, TypeError, IndexError, ZeroDivisionError):
         return 0.0
 
 

@@ -19,6 +19,7 @@ from vram.dry._lines import warn
 
 _ATEN = torch.ops.aten
 Sized = Callable[[Any, Any, Any, Any, Any], Any]
+_SUM = 2  # the number of the reduction in PyTorch's C++ code
 
 
 def _made(mode: Any, func: Any, args: Any, kwargs: Any, *outputs: Any) -> Any:
@@ -138,6 +139,13 @@ def _loss(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return _made(mode, func, args, kwargs, reduced.new_empty(elements).as_strided((), ()))
 
 
+def _loss_backward(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """PyTorch's fake kernels divide by the number of elements, of which a batch may have none."""
+    if args[1].numel() == 0:
+        args = (*args[:3], _SUM, *args[4:])
+    return mode.pretend(func, args, kwargs)
+
+
 def _grouped(mode: Any, _values: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """PyTorch's fake kernel takes bfloat16 only; on a GPU, other types are multiplied group by group."""
     a, b, *rest = args
@@ -164,6 +172,9 @@ SIZED: dict[Any, Sized] = {
     _ATEN.mse_loss.default: _loss,
     _ATEN.smooth_l1_loss.default: _loss,
     _ATEN.binary_cross_entropy.default: _loss,
+    _ATEN.mse_loss_backward.default: _loss_backward,
+    _ATEN.smooth_l1_loss_backward.default: _loss_backward,
+    _ATEN.huber_loss_backward.default: _loss_backward,
     _ATEN._pack_padded_sequence.default: _pack,
     _ATEN.nonzero.default: _nonzero,
     _ATEN.masked_select.default: _masked_select,
