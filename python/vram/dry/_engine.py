@@ -11,9 +11,12 @@ from typing import Any
 import torch
 
 _ENGINE = "_engine_run_backward"
+# A mode of the program passes operators on.
+_PASSES_ON = "__torch_dispatch__"
 _TRANSPARENT = (
     "torch/_compile.py",
     "torch/_dynamo/eval_frame.py",
+    "torch/_ops.py",
     "vram/dry/_mode.py",
     "vram/dry/_engine.py",
     "torch/utils/_stats.py",
@@ -25,7 +28,7 @@ _LOSS = "BinaryCrossEntropyWithLogitsBackward0"
 def is_caller() -> bool:
     """Whether the operator that is running was called by the engine or by a function of it in C++, and not by Python code."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.endswith(_TRANSPARENT):
+    while frame is not None and (frame.f_code.co_filename.endswith(_TRANSPARENT) or frame.f_code.co_name == _PASSES_ON):
         frame = frame.f_back
     return frame is None or frame.f_code.co_name == _ENGINE
 
