@@ -125,3 +125,13 @@ def test_a_convolution_copies_transposed_gradients(tmp_path: Path, monkeypatch: 
         calls.clear()
         slope.square().sum().backward()
     assert ("aten.clone.default", (8, 4, 8, 8)) in calls
+
+
+def test_gradients_of_signs_run(tmp_path: Path) -> None:
+    """Their formula returns zeros without memory, whose products PyTorch computes the shapes of."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        x = torch.ones(3, 4, device="cuda", requires_grad=True)
+        slope = torch.autograd.grad((x * 1.0).abs().sum(), x, create_graph=True)[0]
+        slope.sum().backward()
+        assert x.grad is not None
+        assert x.grad.shape == x.shape
