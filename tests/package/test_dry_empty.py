@@ -60,6 +60,11 @@ def normalization(device: str) -> Any:
     return out.shape, x.grad.shape, None if weight.grad is None else weight.grad.shape
 
 
+def normalization_of_nothing(device: str) -> Any:
+    x, nothing = torch.ones(0, device=device), torch.ones(0, device=device)
+    return functional.batch_norm(x, nothing, nothing.clone(), training=True).shape
+
+
 def attention(device: str) -> Any:
     query, key = torch.ones(2, 4, 7, 16, device=device), torch.ones(2, 4, 0, 16, device=device)
     return functional.scaled_dot_product_attention(query, key, key, torch.ones(7, 0, device=device)).shape
@@ -70,6 +75,7 @@ WITHOUT_ELEMENTS = {
     "smooth L1": loss(functional.smooth_l1_loss),
     "Huber": loss(functional.huber_loss),
     "batch normalization": normalization,
+    "batch normalization without dimensions": normalization_of_nothing,
     "attention": attention,
 }
 

@@ -211,7 +211,7 @@ def batch_norm(
         if bias is not None:
             output = output + bias[0]
         dtype = torch.float32 if input.dtype in _HALF else input.dtype
-        statistics = (torch.empty(input.size(1), dtype=dtype, device=input.device) for _ in range(2))
+        statistics = (torch.empty(input.shape[1:2] or 0, dtype=dtype, device=input.device) for _ in range(2))
         return (output, *statistics, torch.empty(0, dtype=torch.uint8, device=input.device), 0)
     has_statistics = running_mean is not None and running_var is not None
     has_none = running_mean is None and running_var is None
