@@ -55,29 +55,16 @@ class Program:
         return f"{self.family.name}.{self.precision}.{self.batch}"
 
 
-def choose(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
-    return Family(build.__name__, "choose", build, (batches[0], batches[1]), precisions)
+def _of(half: str) -> Callable[..., Family]:
+    """Return what enters a family into a half: its function, two batch sizes, and precisions."""
+
+    def enter(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
+        return Family(build.__name__, half, build, (batches[0], batches[1]), precisions)
+
+    return enter
 
 
-def prove(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
-    return Family(build.__name__, "prove", build, (batches[0], batches[1]), precisions)
-
-
-def fresh(build: Callable[[Setup], Step], *batches: int) -> Family:
-    return Family(build.__name__, "fresh", build, (batches[0], batches[1]))
-
-
-def blind(build: Callable[[Setup], Step], *batches: int) -> Family:
-    return Family(build.__name__, "blind", build, (batches[0], batches[1]))
-
-
-def unseen(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
-    return Family(build.__name__, "unseen", build, (batches[0], batches[1]), precisions)
-
-
-def later(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
-    return Family(build.__name__, "later", build, (batches[0], batches[1]), precisions)
-
+choose, prove, fresh, blind, unseen, later = map(_of, GROUPS)
 
 FAMILIES = (
     choose(vision.resnet50, 16, 48, precisions=(*BOTH, "fp16")),

@@ -292,7 +292,7 @@ def second(proof: Proof) -> None:
             rank = 10 + 10 * seed + (0 if program.name in own else 4) + choose.randrange(4)
             proof.run_at_limit(program, seed, rank)
         if proof.wanted.bare:
-            proof.run_at_limit(program, 0, 10, "least")
+            proof.run_at_limit(program, 0, 14, "least")
 
     for program in [*proof.own, *proof.others]:
         if "limits" in proof.predicted.get(program.name, {}):
