@@ -20,8 +20,8 @@ _PASS_BITS, _PASS_BYTES, _TILE_BYTES, _ALIGNMENT = 8, 2048, 1024, 256
 # bytes of an element.
 _PADDED_TILES = 32
 _UNIQUE_TILE, _SCAN_TILES = 4608, {8: 896, 4: 1920}
-# How torch.topk divides a row among blocks, if rows are long for their number (aten/src/ATen/native/cuda/TensorTopK.cu). By registers, six
-# blocks run on a processor at a time.
+# How torch.topk divides a row among blocks, if rows are long for their number: up to so many rows, from which length
+# (aten/src/ATen/native/cuda/TensorTopK.cu). By registers, six blocks run on a processor at a time.
 _SELECTING_THREADS, _SELECTING_BLOCKS, _FEWEST_ITEMS, _MOST_ITEMS = 256, 6, 4, 64
 _DIVIDED = (
     (20, 20_000),
@@ -31,7 +31,7 @@ _DIVIDED = (
     (799, 3_000),
     (4_000, 800),
     (math.inf, 400),
-)  # up to so many rows, from which length
+)
 _MASKS = ("torch.bool", "torch.uint8")
 
 

@@ -1,11 +1,12 @@
 """What cuFFT's transforms allocate besides their results: copies into the order that cuFFT wants, and workspaces.
 
 Copies were found with the even group of the probes `sampled_fft` of bench/prediction (one H200, PyTorch 2.11), and compared with the odd one. The
-lengths that need workspaces were found with 46 lengths of batches of 16 rows on another H200.
+lengths that need workspaces were found with 46 lengths on another H200 (bench/prediction/transforms-h200.json); limits between two of them are assumed.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -22,18 +23,19 @@ _ONE_KERNEL_OF_POWER_OF_2, _PRIME_OF_POWER, _PRIME_OF_ODD, _PRIME_OF_EVEN, _LONG
 
 def _primes(length: int) -> set[int]:
     found, factor = set(), 2
-    while length > 1:
+    while factor * factor <= length:
         if length % factor:
             factor += 1
         else:
             length //= factor
             found.add(factor)
-    return found
+    return found | {length}
 
 
+@functools.cache
 def _workspace(length: int, *, is_real: bool) -> int:
     """Return how many times the numbers that are transformed are in a workspace."""
-    primes = _primes(length) or {1}
+    primes = _primes(length)
     largest = max(primes)
     if largest > _MAX_PRIME and length > _SHORT:
         return _OF_LONG_CONVOLUTION[is_real]
