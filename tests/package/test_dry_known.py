@@ -9,6 +9,7 @@ import logging
 import math
 import random
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from vram.dry import dry_run
-from vram.dry._values import DryRunError
+from vram.dry._values import DryRunError, Unknown
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 F = nn.functional
@@ -310,3 +311,35 @@ def test_an_error_about_a_tensor_on_the_cpu_says_where_its_values_are(
         with pytest.raises(DryRunError, match=r"values of a tensor on the CPU .* the GPU, or .* NumPy") as error:
             UNFILLED[operator](x)
         assert f": {operator} reads" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "calculate",
+    [
+        lambda losses: np.average(losses),
+        lambda losses: np.average([1.0, 3.0, 5.0], weights=losses) - 2,
+        lambda losses: np.asarray(losses, np.float32).max(),
+        lambda losses: np.float64(1) * losses[0],
+        lambda losses: torch.tensor(losses).mean().item(),
+        lambda losses: torch.tensor([losses], device="cuda").mean().item(),
+        lambda losses: float(losses[0]),
+    ],
+)
+def test_numbers_that_become_known_are_named_once(calculate: Callable[..., Any], tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        losses = [torch.randn(4, device="cuda").mean().item() for _ in range(3)]
+        for _ in range(2):
+            assert calculate(losses) == 1
+    assert ["continues with 1.0" in str(each.message) for each in warned] == [False, True]
+    assert {Path(each.filename).name for each in warned} == {Path(__file__).name}
+
+
+def test_an_unknown_number_that_is_no_zero(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        first, second = (torch.randn(4, device="cuda").mean().item() for _ in range(2))
+        assert isinstance(first / (first - second), Unknown)
+        with pytest.raises(ZeroDivisionError):
+            _ = first / 0
+        with pytest.raises(DryRunError, match="ceil"):
+            math.ceil(first)

@@ -10,7 +10,7 @@ A number is a device of the accelerator, of which PyTorch's C++ code finds none 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
 from vram.dry._patches import Patches
+from vram.dry._values import Unknown
 
 _OF_DATA = ("tensor", "as_tensor", "asarray", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor")
 
@@ -112,6 +113,14 @@ def _data_of(args: Any, kwargs: Any) -> Any:
     return args[0] if len(args) == 1 else kwargs.get("data", kwargs.get("obj"))
 
 
+def _unknown_numbers(data: Any) -> Iterator[Unknown]:
+    if isinstance(data, Unknown):
+        yield data
+    elif isinstance(data, (list, tuple)):
+        for each in data:
+            yield from _unknown_numbers(each)
+
+
 def _of_fake(
     name: str, data: Any, *, device: Any, dtype: Any = None, copy: bool | None = None, requires_grad: bool | None = None, **_others: Any
 ) -> Any:  # fmt: skip
@@ -130,6 +139,8 @@ def _seen(make: Any, *, is_method: bool = False) -> Any:
         if _is_number(device):
             device = kwargs["device"] = _device_of(device)
         data = _data_of(args[1:] if is_method else args, kwargs)
+        for unknown in _unknown_numbers(data):
+            float(unknown)  # warns: the tensor has values
         if isinstance(data, FakeTensor):
             if is_method:
                 kwargs.setdefault("dtype", args[0].dtype)

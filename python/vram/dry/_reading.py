@@ -13,10 +13,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from vram._texts import tr
 from vram.dry import _bounds, _known
-from vram.dry._lines import users_line, warn
+from vram.dry._lines import users_line
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
-from vram.dry._values import DryRunError, Unknown
+from vram.dry._values import DryRunError
 
 _NOWHERE = 1 << 60
 _TRITON = f"{os.sep}triton{os.sep}"
@@ -87,15 +87,7 @@ def _number(mode: DryMode, tensor: Any, operator: str) -> float:
     """Return a tensor of one element as a number that forgets that it is not known."""
     if tensor.numel() != 1:
         raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
-    value = mode.read_item(tensor, operator)
-    if isinstance(value, Unknown):
-        warn(
-            tr(
-                "the program makes a Python float of a value that a dry run does not compute, and "
-                "continues with {}; state another with assume"
-            ).format(float(value))
-        )
-    return float(value)
+    return float(mode.read_item(tensor, operator))
 
 
 def put_in_place(patches: Patches, mode: DryMode) -> None:

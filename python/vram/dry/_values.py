@@ -50,7 +50,24 @@ class Unknown(float):
         return made
 
     def __reduce__(self) -> Any:
-        return Unknown, (float(self), self.line, self.largest)
+        return Unknown, (self.pretended, self.line, self.largest)
+
+    @property
+    def pretended(self) -> float:
+        """The number that C code takes it for."""
+        return float.__float__(self)
+
+    def __float__(self) -> float:
+        """Python's float() and NumPy call this. The result counts as known from then on, so a warning names the line, once."""
+        line = users_line()
+        if line not in _numbers_at:
+            _numbers_at.add(line)
+            warn(
+                tr(
+                    "the program makes a plain number of a value that a dry run does not compute, and continues with {}; state another with assume"
+                ).format(self.pretended)
+            )
+        return self.pretended
 
     def __index__(self) -> int:
         if self.largest is None:
@@ -133,9 +150,11 @@ def _ways_out_at(line: str, example: str) -> str:
     ).format(line, example, example, line)
 
 
+_INTEGERS = ("__int__", "__trunc__", "__floor__", "__ceil__")
 _GROWING = ("__add__", "__radd__", "__mul__", "__rmul__")  # with which the largest value follows from that of a count
 # By line: sizes, and whole numbers that the program reads, which count as the largest possible. Of the last dry run that began.
 _largest_at: dict[str, int] = {}
+_numbers_at: set[str] = set()  # lines that take an unknown number for a known one, of the same dry run
 
 
 def _as_largest(line: str, largest: int) -> int:
@@ -145,7 +164,14 @@ def _as_largest(line: str, largest: int) -> int:
 
 def _calculating(name: str) -> Any:
     def calculate(self: Unknown, *others: Any) -> Any:
-        result = getattr(float, name)(float(self), *(float(o) if isinstance(o, float) else o for o in others))
+        try:
+            result = getattr(float, name)(
+                self.pretended, *(o.pretended if isinstance(o, Unknown) else o for o in others)
+            )
+        except ArithmeticError:
+            if not any(isinstance(each, Unknown) for each in others):
+                raise
+            result = PRETENDED
         if not isinstance(result, float):
             return result
         other = others[0].largest if others and isinstance(others[0], Unknown) else next(iter(others), None)
@@ -155,22 +181,19 @@ def _calculating(name: str) -> Any:
     return calculate
 
 
-def _is_infinite(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
-
-
 def _deciding(name: str) -> Any:
     def decide(self: Unknown, *others: Any) -> Any:
-        if others and (others[0] is self or _is_infinite(others[0])):  # the number counts as finite
-            return getattr(float, name)(float(self), float(others[0]))
-        if name in ("__int__", "__trunc__") and self.largest is not None:
+        other = others[0] if others else None
+        if other is self or (isinstance(other, float) and not math.isfinite(other)):  # the number counts as finite
+            return getattr(float, name)(self.pretended, float.__float__(other))
+        if name in _INTEGERS and self.largest is not None:
             return self.__index__()
         if name == "__int__" and is_formatting(sys._getframe(1)):
-            return int(float(self))
-        if name not in ("__int__", "__trunc__") and is_in(LIBRARIES):
+            return int(self.pretended)
+        if name not in _INTEGERS and is_in(LIBRARIES):
             return True
         is_truth = name == "__bool__" and self.largest == 1
-        example = "128" if name in ("__int__", "__trunc__") else "False" if is_truth else "0.5"
+        example = "128" if name in _INTEGERS else "False" if is_truth else "0.5"
         raise _decides(f"{name.strip('_')}()", example, self.line)
 
     return decide
@@ -181,7 +204,7 @@ for _name in ("add", "sub", "mul", "truediv", "pow", "mod", "floordiv"):
         setattr(Unknown, f"__{_side}{_name}__", _calculating(f"__{_side}{_name}__"))
 for _name in ("__neg__", "__abs__", "__pos__"):
     setattr(Unknown, _name, _calculating(_name))
-for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__", "__int__", "__trunc__"):
+for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__", *_INTEGERS):
     setattr(Unknown, _name, _deciding(_name))
 Unknown.__hash__ = float.__hash__  # type: ignore[method-assign]
 
@@ -223,6 +246,7 @@ class Values:
         """Note from now on what counts as the largest possible."""
         global _largest_at
         _largest_at = self.largest_sizes
+        _numbers_at.clear()
 
     @contextlib.contextmanager
     def assuming(self, value: Any) -> Iterator[None]:
