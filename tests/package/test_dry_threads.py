@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import copy
 import multiprocessing
+import queue
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -204,14 +206,59 @@ def test_threads_that_outlast_a_dry_run_compute_again(tmp_path: Path) -> None:
     pool.terminate()
 
 
-def test_a_thread_that_trains_ends_silently_after_enough_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    def train() -> None:
-        model = nn.Linear(8, 8).cuda()
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
-        while True:
-            model(torch.ones(4, 8, device="cuda")).sum().backward()
-            optimizer.step()
+def train() -> None:
+    model = nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    while True:
+        model(torch.ones(4, 8, device="cuda")).sum().backward()
+        optimizer.step()
 
+
+def waits_for_an_item() -> None:
+    queue.Queue().get()
+
+
+def waits_for_a_lock() -> None:
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+def computes() -> None:
+    while True:
+        (torch.ones(4, 8, device="cuda", requires_grad=True) * 2).sum().backward()
+
+
+def waits_with_handlers() -> None:
+    try:
+        threading.Event().wait()
+    except Exception:
+        computes()
+
+
+@pytest.mark.parametrize("wait", [waits_for_an_item, waits_for_a_lock, computes, waits_with_handlers])
+def test_a_program_ends_with_enough_steps_of_another_thread(wait: Callable[[], None]) -> None:
+    """It is in a process of its own, which is killed if it hangs."""
+
+    def program() -> None:
+        threading.Thread(target=train).start()
+        wait()
+
+    def run() -> None:
+        assert predict(program, "24GiB").steps == 4
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    worker = multiprocessing.get_context("fork").Process(target=run)
+    worker.start()
+    worker.join(300)
+    is_stuck = worker.is_alive()
+    worker.kill()
+    worker.join(60)
+    assert not is_stuck
+    assert worker.exitcode == 0
+
+
+def test_a_thread_that_trains_ends_silently_after_enough_steps(capsys: pytest.CaptureFixture[str]) -> None:
     def program() -> None:
         thread = threading.Thread(target=train)
         thread.start()

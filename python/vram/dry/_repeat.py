@@ -27,14 +27,18 @@ class EnoughSteps(BaseException):
 
 @contextlib.contextmanager
 def stopped_after(run: TracedRun, steps: int) -> Iterator[None]:
-    """End the ``with`` block, within that of the run, once the optimizer has stepped `steps` times; warn if it ends by itself before."""
+    """End the ``with`` block, within that of the run, once the optimizer has stepped `steps` times; warn if it ends by itself before.
 
-    def stop(number: int) -> None:
-        if number >= steps:
-            raise EnoughSteps
+    The optimizer may step in another thread, for which this one waits.
+    """
+    with contextlib.suppress(EnoughSteps), run.ending_with(EnoughSteps) as end:
 
-    run.on_step(stop)
-    with contextlib.suppress(EnoughSteps):
+        def stop(number: int) -> None:
+            if number >= steps:
+                end()
+                raise EnoughSteps
+
+        run.on_step(stop)
         yield
     if 0 < run.steps < min(steps, STEPS_WITH_STATES):
         warnings.warn(

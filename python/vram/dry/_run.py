@@ -133,6 +133,10 @@ class TracedRun:
         """Call `call` after each step of the optimizer, with the number of its steps."""
         self._running().on_step = call
 
+    def ending_with(self, error: type[BaseException]) -> contextlib.AbstractContextManager[Callable[[], None]]:
+        """Return a context manager for the program, with a function by which another thread ends it in the main thread."""
+        return self._interrupts.ending_with(error)
+
     @contextlib.contextmanager
     def assume(self, value: Any) -> Iterator[None]:
         """Assume a value, or a size that depends on values, for what the ``with`` block reads from the GPU.

@@ -44,7 +44,6 @@ from vram.dry._models import Parameter
 from vram.dry._order import Order
 from vram.dry._patches import Patches
 from vram.dry._plans import Plans
-from vram.dry._repeat import EnoughSteps
 from vram.dry._scopes import Scopes
 from vram.dry._tape import Smaller, Tape
 from vram.dry._values import Values
@@ -280,8 +279,6 @@ def _warned_of_threads(before: Callable[[Any], Any]) -> Callable[[Any], None]:
     """threading.excepthook, which also says what the run misses."""
 
     def hook(ended: Any) -> None:
-        if issubclass(ended.exc_type, EnoughSteps):  # the optimizer steps in that thread
-            return
         before(ended)
         warn(tr("a thread ended with an error, so the dry run lacks the memory that it would have used from then on"))
 

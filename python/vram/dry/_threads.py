@@ -7,8 +7,9 @@ Threads of an executor may be older than the dry run, and outlast it: they enter
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import thread as executor
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 
 from vram.dry._mode import DryMode
 from vram.dry._patches import Patches
+from vram.dry._repeat import EnoughSteps
 
 
 def put_in_place(patches: Patches, mode: DryMode) -> None:
@@ -37,6 +39,7 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
             del here.is_inside
 
     def followed(thread: Any) -> None:
+        thread._invoke_excepthook = _silent_after_enough_steps(thread._invoke_excepthook)
         with contextlib.nullcontext() if getattr(thread, "_target", None) is followed_worker else entered():
             start(thread)
 
@@ -54,3 +57,13 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
     patches.put(threading.Thread, "_bootstrap_inner", followed)
     patches.put(executor._WorkItem, "run", followed_call)
     patches.put(executor, "_worker", followed_worker)
+
+
+def _silent_after_enough_steps(hook: Callable[[Any], None]) -> Callable[[Any], None]:
+    """What a thread calls that ends with an exception; if the optimizer steps in it, perhaps after the end of the dry run."""
+
+    def ended(thread: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EnoughSteps):
+            hook(thread)
+
+    return ended
