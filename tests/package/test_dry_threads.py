@@ -268,3 +268,34 @@ def test_a_thread_that_trains_ends_silently_after_enough_steps(capsys: pytest.Ca
         warnings.simplefilter("error")
         assert predict(program, "24GiB").steps == 4
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("enters_here", [True, False])
+def test_a_dry_run_that_is_left_in_another_thread_ends_in_both(enters_here: bool, tmp_path: Path) -> None:
+    """As fixtures with a time limit do, and notebooks whose cells run in threads."""
+    expected = train_for_real()
+    run = dry_run(path=tmp_path / "dry.vtrace")
+    with ThreadPoolExecutor(1) as pool:
+
+        def there(call: Callable[..., Any], *args: Any) -> Any:
+            return pool.submit(call, *args).result(60)
+
+        def here(call: Callable[..., Any], *args: Any) -> Any:
+            return call(*args)
+
+        enter, leave = (here, there) if enters_here else (there, here)
+        enter(run.__enter__)
+        made = enter(MAKE[0])
+        leave(run.__exit__, None, None, None)
+        del made
+        assert run.peak.requested_bytes >= 4 * _BIG
+        for thread in (enter, leave):
+            assert thread(torch.ones, 2).device.type == "cpu"
+            assert thread(train_for_real) == expected
+
+        def again() -> str:
+            with dry_run(path=tmp_path / "again.vtrace"):
+                return str(MAKE[2]().device)
+
+        assert (enter(again), leave(again)) == ("cuda:0", "cuda:0")
+        assert enter(train_for_real) == leave(train_for_real) == expected

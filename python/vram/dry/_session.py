@@ -86,6 +86,7 @@ class Session:
         self._scopes = Scopes(lambda number: self.on_step(number))
         self._stack = contextlib.ExitStack()
         self._needs_gradients = torch.is_grad_enabled()
+        self._here = threading.local()  # has `is_inside` in the thread that has entered
 
     @property
     def steps(self) -> int:
@@ -185,7 +186,8 @@ class Session:
             tape.outside_bytes = lambda: mode.outside_bytes
             patches = Patches()
             stack.callback(patches.undo)
-            stack.callback(_restore_default_device, _default_device())
+            self._here.is_inside = True
+            stack.callback(self._in_its_thread, _restore_default_device, _default_device())
             _guard.put_in_place(patches, lambda: mode.has_nested)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
             _profiler.put_in_place(patches)
@@ -212,9 +214,9 @@ class Session:
             stack.callback(FakeTensorMode.cache_clear)
             stack.enter_context(torch.compiler.set_stance("force_eager"))
             patches.put(torch, "compile", _eager(torch.compile))
-            stack.enter_context(torch.autograd.set_multithreading_enabled(False))
-            stack.enter_context(mode.fakes)
-            stack.enter_context(mode)
+            for of_thread in (torch.autograd.set_multithreading_enabled(False), mode.fakes, mode):
+                of_thread.__enter__()
+                stack.callback(self._in_its_thread, of_thread.__exit__, None, None, None)
             stack.callback(mode.end)
             mode.calibrate()
             Order().put_in_place(patches)
@@ -222,6 +224,11 @@ class Session:
             self._scopes.put_in_place(patches, tape)
             stack.callback(self._scopes.stop)
             self._stack = stack.pop_all()
+
+    def _in_its_thread(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call this in the thread that entered: modes belong to it, and those that have ended change nothing (DryMode.end())."""
+        if hasattr(self._here, "is_inside"):
+            call(*arguments)
 
     def leave(self, *, is_interrupted: bool = False) -> None:
         self._stack.close()
