@@ -39,7 +39,7 @@ def arguments() -> argparse.Namespace:
     predicted.add_argument("found", type=Path)
     predicted.add_argument("--gpu", default="16GiB")
     predicted.add_argument("--precision", default="fp32")
-    predicted.add_argument("--half", choices=["choose", "prove", "fresh", "blind", "unseen", "later"])
+    predicted.add_argument("--half", choices=["choose", "prove", "fresh", "blind", "unseen", "later", "further"])
     predicted.add_argument("--only", nargs="*", default=[], help="names of families")
     predicted.add_argument("--seconds", type=float, default=7200)
     predicted.add_argument("--jobs", type=int, default=1)

@@ -38,7 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=500, help="no program starts later than this")
     parser.add_argument("--jobs", type=int, default=14)
-    parser.add_argument("--half", choices=["choose", "prove", "fresh", "blind", "unseen", "later"])
+    parser.add_argument("--half", choices=["choose", "prove", "fresh", "blind", "unseen", "later", "further"])
     parser.add_argument("--only", nargs="*", default=[], help="names of families")
     parser.add_argument("--allocator", choices=[*ALLOCATORS], help="internal: this process already has its settings")
     return parser.parse_args()

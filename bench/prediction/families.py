@@ -5,6 +5,7 @@ The halves were fixed before any of the programs was measured, but after the fir
 had been changed with `prove` in view: its programs were predicted before they were measured for the first time. So were those of `blind`, which were
 written before rules were changed with `fresh` in view. `unseen` came last: programs of kinds that no other half has, committed before any of them ran on a GPU.
 `later` was written after the rules had been changed with `unseen` in view, and committed before any of its programs was predicted or ran on a GPU.
+`further` was written after the rules had been changed with `later` in view, and committed before any of its programs was predicted or ran on a GPU.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import blind_vision
 import fresh_language
 import fresh_others
 import fresh_vision
+import further_language
+import further_others
+import further_vision
 import language
 import later_language
 import later_others
@@ -30,7 +34,7 @@ import vision
 from training import Setup, Step
 
 HALVES = ("choose", "prove")
-GROUPS = (*HALVES, "fresh", "blind", "unseen", "later")
+GROUPS = (*HALVES, "fresh", "blind", "unseen", "later", "further")
 BOTH = ("fp32", "bf16_autocast")
 PURE = (*BOTH, "bf16")
 
@@ -64,7 +68,7 @@ def _of(half: str) -> Callable[..., Family]:
     return enter
 
 
-choose, prove, fresh, blind, unseen, later = map(_of, GROUPS)
+choose, prove, fresh, blind, unseen, later, further = map(_of, GROUPS)
 
 FAMILIES = (
     choose(vision.resnet50, 16, 48, precisions=(*BOTH, "fp16")),
@@ -165,6 +169,28 @@ FAMILIES = (
     later(later_others.dueling, 320, 1400),
     later(later_others.purchases, 240, 1000),
     later(later_others.autoformer, 32, 140),
+    further(further_vision.inception, 10, 41, precisions=(*BOTH, "fp16")),
+    further(further_vision.cosines, 10, 38),
+    further(further_vision.queries, 6, 26, precisions=(*BOTH, "fp16")),
+    further(further_vision.crops, 8, 34),
+    further(further_vision.streams, 5, 20, precisions=PURE),
+    further(further_vision.slots, 10, 44),
+    further(further_vision.hashes, 2500, 11000, precisions=(*BOTH, "fp16")),
+    further(further_vision.flows, 20, 85),
+    further(further_language.latents, 2, 7, precisions=PURE),
+    further(further_language.soft_caps, 2, 6, precisions=PURE),
+    further(further_language.gaps, 3, 12),
+    further(further_language.retention, 2, 8, precisions=PURE),
+    further(further_language.advantages, 1, 4, precisions=PURE),
+    further(further_language.drafts, 2, 8, precisions=PURE),
+    further(further_language.ranking, 2, 6),
+    further(further_language.permuted, 4, 15),
+    further(further_others.clouds, 9, 40),
+    further(further_others.fusion, 50, 210),
+    further(further_others.critics, 2500, 11000),
+    further(further_others.viscous, 2500, 10500),
+    further(further_others.cleaner, 7, 30),
+    further(further_others.interest, 4000, 17000),
 )
 
 
@@ -190,5 +216,7 @@ def preload() -> None:
     for name in ("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM", "T5ForConditionalGeneration", "BertForMaskedLM", "CLIPModel",
                  "Wav2Vec2ForAudioFrameClassification", "WhisperForConditionalGeneration", "SiglipModel", "Gemma3ForCausalLM",
                  "GPTNeoXForCausalLM", "ModernBertForMaskedLM", "PhiForCausalLM", "DebertaV2ForTokenClassification",
-                 "ViTMAEForPreTraining", "MistralForCausalLM", "Qwen3ForCausalLM", "ElectraForPreTraining"):  # fmt: skip
+                 "ViTMAEForPreTraining", "MistralForCausalLM", "Qwen3ForCausalLM", "ElectraForPreTraining",
+                 "Swinv2ForImageClassification", "Gemma2ForCausalLM", "BartForConditionalGeneration", "GraniteForCausalLM", "Olmo2Model",
+                 "RobertaForSequenceClassification", "XLNetLMHeadModel"):  # fmt: skip
         getattr(transformers, name)

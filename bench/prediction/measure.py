@@ -37,7 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=520, help="no program starts later than this")
     parser.add_argument("--jobs", type=int, default=10)
-    parser.add_argument("--half", choices=["choose", "prove", "fresh", "blind", "unseen", "later"])
+    parser.add_argument("--half", choices=["choose", "prove", "fresh", "blind", "unseen", "later", "further"])
     parser.add_argument("--only", nargs="*", default=[], help="names of families")
     parser.add_argument("--alone", action="store_true")
     parser.add_argument("--device", default="cuda")

@@ -12,7 +12,7 @@ from source_files import ROOT
 
 FOLDER = ROOT / "bench" / "prediction"
 FAMILIES = ast.parse((FOLDER / "families.py").read_text())
-HALVES = ["choose", "prove", "fresh", "blind", "unseen", "later"]
+HALVES = ["choose", "prove", "fresh", "blind", "unseen", "later", "further"]
 
 
 def programs(path: Path) -> Iterator[str]:
@@ -32,7 +32,7 @@ def entered() -> Iterator[tuple[str, str, str]]:
             yield node.func.id, module, name
 
 
-@pytest.mark.parametrize("half", ["fresh", "blind", "unseen", "later"])
+@pytest.mark.parametrize("half", ["fresh", "blind", "unseen", "later", "further"])
 def test_each_program_of_a_half_is_entered_once(half: str) -> None:
     written = {(path.stem, name) for path in FOLDER.glob(f"{half}_*.py") for name in programs(path)}
     assert written
