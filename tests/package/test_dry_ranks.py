@@ -98,3 +98,25 @@ def test_the_first_of_the_processes_that_are_spawned_runs(join: bool, tmp_path: 
         assert join or context.join(60)
     assert found == [(0, 2)]
     assert run.peak.requested_bytes > 2 * 256 * 256 * 4
+
+
+def test_weights_of_sharded_models_are_drawn(tmp_path: Path) -> None:
+    """As programs do that make their model on the meta device. Nothing is allocated for it."""
+    from torch.distributed.fsdp import fully_shard
+
+    with dry_run(path=tmp_path / "dry.vtrace", world_size=4):
+        with torch.device("meta"):
+            model: Any = nn.Sequential(nn.Linear(512, 512), nn.Dropout(0.1), nn.LayerNorm(512))
+        fully_shard(model)
+        model.to_empty(device="cuda")
+        for layer in model:
+            if hasattr(layer, "reset_parameters"):
+                layer.reset_parameters()
+        nn.init.trunc_normal_(model[0].weight)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        nn.init.normal_(model[0].weight)
+        assert torch.cuda.max_memory_allocated() == before
+        dropped: Any = nn.functional.dropout(torch.empty_like(model[0].weight))
+        assert dropped.to_local().shape == (128, 512)
+        model(torch.ones(8, 512, device="cuda")).sum().backward()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -91,6 +92,13 @@ def _leave_out_propagation(patches: Patches, mode: DryMode) -> None:
             return propagate(propagator, schema)
 
     patches.put(ShardingPropagator, "_propagate_tensor_meta_non_cached", uncounted)
+    dispatch = importlib.import_module("torch.distributed.tensor._dispatch")
+    patches.put_where_found(dispatch, {"run_dtensor_rng_op": _drawn})
+
+
+def _drawn(_start: int, _end: int, operator: Any, *arguments: Any, **named: Any) -> Any:
+    """Run an operator that draws numbers for a part of a DTensor, without the offsets of this rank and of the next operator in the stream of numbers."""
+    return operator(*arguments, **named)
 
 
 def _pass_objects(patches: Patches) -> None:
