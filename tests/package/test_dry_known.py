@@ -41,6 +41,13 @@ def weighted(start: Any, weight: Any) -> Any:
     return start.shape
 
 
+def gradient_of_filler(device: str) -> torch.Size:
+    value = torch.zeros((), device=device, requires_grad=True)
+    torch.ones(8, 5, device=device).index_fill(0, torch.tensor([2, 2, 0], device=device), value).sum().backward()
+    assert value.grad is not None
+    return value.grad.shape
+
+
 # What programs do with values that do not depend on a model, and read.
 PROGRAMS: dict[str, Callable[[str], Any]] = {
     "a number": lambda d: (int(torch.tensor(7, device=d)), bool(torch.tensor(2.5, device=d) > 2)),
@@ -56,6 +63,15 @@ PROGRAMS: dict[str, Callable[[str], Any]] = {
     "positions of a mask": lambda d: torch.randn(4, 2, device=d)[torch.tensor([1, 0, 1, 1], device=d) > 0].shape,
     "repeats": lambda d: torch.repeat_interleave(torch.randn(3, device=d), torch.tensor([2, 0, 1], device=d)).shape,
     "other values": lambda d: torch.tensor([2, 2, 7], device=d).unique().tolist(),
+    "other rows": lambda d: torch.tensor([[1, 2], [1, 2], [0, 4]], device=d).unique(dim=0).tolist(),
+    "other columns, and how many": lambda d: [
+        each.tolist()
+        for each in torch.tensor([[1, 1, 0], [2, 2, 4]], device=d).unique(
+            True, return_inverse=True, return_counts=True, dim=1
+        )
+    ],
+    "runs of rows": lambda d: torch.tensor([[1, 2], [1, 2], [0, 4]], device=d).unique_consecutive(dim=0).shape,
+    "a gradient of what is filled": lambda d: gradient_of_filler(d),
     "positions": lambda d: torch.tensor([[0, 2, 7], [1, 0, 0]], device=d).nonzero().tolist(),
     "how often": lambda d: torch.bincount(torch.tensor([0, 2, 2], device=d), minlength=2).tolist(),
     "a weight of lists of tensors": lambda d: weighted(torch.zeros(3, device=d), torch.tensor(0.25, device=d)),
@@ -297,7 +313,7 @@ UNFILLED: dict[str, Callable[[Any], Any]] = {
     "numpy()": lambda x: x.numpy(),
     "tolist()": lambda x: x.tolist(),
     "item()": lambda x: 1 if x.sum() > 0 else 2,
-    "aten::unique_dim": lambda x: x.unique(dim=1),
+    "aten::bincount": lambda x: torch.bincount(x.flatten().long()),
 }
 
 
@@ -343,3 +359,17 @@ def test_an_unknown_number_that_is_no_zero(tmp_path: Path) -> None:
             _ = first / 0
         with pytest.raises(DryRunError, match="ceil"):
             math.ceil(first)
+
+
+@pytest.mark.filterwarnings("ignore:sizes and whole")
+def test_rows_that_differ_count_as_all(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        x = torch.randn(8, 5, device="cuda")
+        for dim, rows in ((0, 8), (-1, 5)):
+            found, inverse, counts = x.unique(dim=dim, return_inverse=True, return_counts=True)
+            assert (found.shape, inverse.shape, counts.shape) == (x.shape, (rows,), (rows,))
+            assert x.unique_consecutive(dim=dim).shape == x.shape
+        with run.assume(3):
+            assert x.unique(dim=1).shape == (8, 3)
+        assert (x > 0).unique().shape == (2,)
+    assert not run.unknown_operators

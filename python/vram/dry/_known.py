@@ -187,17 +187,16 @@ def computed(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _keep(output: Any, values: Any) -> None:
-    """Make these values the contents of a new tensor."""
+    """Make these values the contents of a new tensor. Its storage may be larger, or have other strides than on the CPU, as of nonzero()."""
     storage = output.untyped_storage()
     if (values.dtype, values.shape) != (output.dtype, output.shape):
         return
-    if values.stride() != output.stride():  # as of nonzero() on the CPU
-        with _disable_current_modes():
-            values = torch.empty_strided(output.shape, output.stride(), dtype=output.dtype).copy_(values)
-    if not values.storage_offset() == output.storage_offset() == 0:
-        return
-    if values.untyped_storage().nbytes() == storage.nbytes():
-        setattr(storage, _TWIN, values.untyped_storage())
+    with _disable_current_modes():
+        twin = torch.empty(storage.nbytes(), dtype=torch.uint8).untyped_storage()
+        torch.empty(0, dtype=output.dtype).set_(twin, output.storage_offset(), output.shape, output.stride()).copy_(
+            values
+        )
+    setattr(storage, _TWIN, twin)
 
 
 # ------------------------------------------------------------------------------------------------ finite numbers

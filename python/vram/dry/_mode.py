@@ -53,6 +53,11 @@ _BIRTHS = {
     _ATEN._ctc_loss.default: (1, 0),  # the probabilities first
     _ATEN._embedding_bag.default: (2, 1, 0, 3),  # sizes of bags, then which bag each index is in
     _ATEN._embedding_bag_forward_only.default: (2, 1, 0, 3),
+    _ATEN._unique.default: (1, 0),
+    _ATEN._unique2.default: (1, 0, 2),
+    _ATEN.unique_consecutive.default: (1, 0, 2),
+    _ATEN.unique_dim.default: (1, 2, 0),
+    _ATEN.unique_dim_consecutive.default: (1, 2, 0),
     _ATEN._thnn_fused_gru_cell.default: (1, 0),  # what backward needs first
     _ATEN._thnn_fused_lstm_cell.default: (2, 0, 1),
     _ATEN._scaled_dot_product_cudnn_attention.default: (2, 3, 0, 1),  # of tensors only: seed and offset first

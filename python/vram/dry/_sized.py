@@ -32,13 +32,13 @@ def _empty(like: Any, *shape: int, dtype: Any = torch.int64) -> Any:
     return torch.empty(shape, dtype=dtype, device=like.device)
 
 
-def _size(values: Any, func: Any, args: Any, kwargs: Any, largest: int | None) -> int:
-    """Return the first size of a result that depends on values: as the user states, by known values, or the largest."""
+def _size(values: Any, func: Any, args: Any, kwargs: Any, largest: int | None, dim: int = 0) -> int:
+    """Return the size of a result that depends on values: as the user states, by known values, or the largest."""
     known = None if values.has_assumption else _known.computed(func, args, kwargs)
     if known is None:
         found: int = values.size(func.name(), largest, of=args)
         return found
-    return int((known[0] if isinstance(known, tuple) else known).shape[0])
+    return int((known[0] if isinstance(known, tuple) else known).shape[dim])
 
 
 def _nonzero(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
@@ -76,14 +76,36 @@ def _index(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _unique(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
-    tensor = args[0]
-    count = _size(values, func, args, kwargs, tensor.numel())
-    outputs = (
-        _empty(tensor, count, dtype=tensor.dtype),
-        _empty(tensor, *tensor.shape),
-        _empty(tensor, count),
-    )
-    return _made(mode, func, args, kwargs, *outputs)
+    """CUDA's kernels make as many elements as there are first, of which the results keep the memory, and none of what is not asked for."""
+    named = {**dict(zip((each.name for each in func._schema.arguments), args)), **kwargs}
+    tensor, dim = args[0], named.get("dim")
+    if dim is None:
+        length = tensor.numel()
+        is_counted = tensor.dtype == torch.bool and func is not _ATEN.unique_consecutive.default  # and not sorted
+        room = 2 if is_counted else length
+        count = _size(values, func, args, kwargs, min(room, length))
+        output = _first(_empty(tensor, room, dtype=tensor.dtype), count)
+    else:
+        length = room = tensor.size(dim)
+        count = _size(values, func, args, kwargs, length, dim)
+        output = _empty(
+            tensor,
+            *(count if each == dim % tensor.dim() else size for each, size in enumerate(tensor.shape)),
+            dtype=tensor.dtype,
+        )
+    inverse = _empty(tensor, *(tensor.shape if dim is None else (length,)) if named.get("return_inverse") else (0,))
+    if func is _ATEN._unique.default:
+        return _made(mode, func, args, kwargs, output, inverse)
+    counts = _first(_empty(tensor, room), count) if named.get("return_counts") else _empty(tensor, 0)
+    if func is _ATEN.unique_consecutive.default and dim is not None:
+        func = _ATEN.unique_dim_consecutive.default
+        args, kwargs = (tensor, dim, bool(named.get("return_inverse")), bool(named.get("return_counts"))), {}
+    return _made(mode, func, args, kwargs, output, inverse, counts)
+
+
+def _first(tensor: Any, count: int) -> Any:
+    """The first elements, with the memory of all."""
+    return tensor.as_strided((count,), (1,))
 
 
 def _bincount(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
@@ -179,7 +201,10 @@ SIZED: dict[Any, Sized] = {
     _ATEN.nonzero.default: _nonzero,
     _ATEN.masked_select.default: _masked_select,
     _ATEN.index.Tensor: _index,
+    _ATEN._unique.default: _unique,
     _ATEN._unique2.default: _unique,
+    _ATEN.unique_dim.default: _unique,
+    _ATEN.unique_dim_consecutive.default: _unique,
     _ATEN.unique_consecutive.default: _unique,
     _ATEN.bincount.default: _bincount,
     _ATEN.repeat_interleave.Tensor: _repeat_interleave,
