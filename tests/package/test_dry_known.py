@@ -71,6 +71,7 @@ PROGRAMS: dict[str, Callable[[str], Any]] = {
         )
     ],
     "runs of rows": lambda d: torch.tensor([[1, 2], [1, 2], [0, 4]], device=d).unique_consecutive(dim=0).shape,
+    "a window, made again": lambda d: [torch.hann_window(8, device=d) for _ in range(2)][1].tolist(),
     "a gradient of what is filled": lambda d: gradient_of_filler(d),
     "positions": lambda d: torch.tensor([[0, 2, 7], [1, 0, 0]], device=d).nonzero().tolist(),
     "how often": lambda d: torch.bincount(torch.tensor([0, 2, 2], device=d), minlength=2).tolist(),
@@ -359,6 +360,22 @@ def test_an_unknown_number_that_is_no_zero(tmp_path: Path) -> None:
             _ = first / 0
         with pytest.raises(DryRunError, match="ceil"):
             math.ceil(first)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_inverse_spectrogram_asks_whether_its_windows_leave_gaps(device: str, tmp_path: Path) -> None:
+    """A window that is not known, such as one that is trained, counts as one without."""
+
+    def inverse(window: Any, **options: Any) -> Any:
+        return torch.istft(torch.randn(2, 9, 41, dtype=torch.complex64, device=device), 16, 4, window=window, **options)
+
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        for _ in range(2):
+            assert inverse(torch.hann_window(16, device=device)).shape == (2, 160)
+            with pytest.raises(RuntimeError, match="window overlap"):
+                inverse(torch.hann_window(16, device=device), center=False)
+        if device == "cuda":
+            assert inverse(torch.rand(16, device=device), length=170).shape == (2, 170)
 
 
 @pytest.mark.filterwarnings("ignore:sizes and whole")

@@ -21,6 +21,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
 from vram.dry._patches import Patches
+from vram.dry._readers import ISTFT
 from vram.dry._values import Unknown
 
 _OF_DATA = ("tensor", "as_tensor", "asarray", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor")
@@ -32,6 +33,8 @@ def put_in_place(patches: Patches) -> None:
     _device._device_constructors()
     for name in _OF_DATA:
         _put(patches, name, _seen)
+    _put(patches, ISTFT, _istft)
+    patches.put(torch.functional, ISTFT, torch.istft)
     patches.put(torch.Tensor, "new_tensor", _seen(torch.Tensor.new_tensor, is_method=True))
     if torch.version.cuda is None:
         _name_devices(patches)
@@ -100,6 +103,16 @@ def _put(patches: Patches, name: str, wrapped: Callable[[Any], Any]) -> None:
         known[id(made)] = operator
         patches.on_undo(lambda: known.pop(id(made), None))
     patches.put(torch, name, made)
+
+
+def _istft(calculate: Any) -> Any:
+    """Return torch.istft() as a function of Python, by which its questions are known (_readers.py)."""
+
+    def istft(*args: Any, **kwargs: Any) -> Any:
+        return calculate(*args, **kwargs)
+
+    istft.__doc__ = calculate.__doc__
+    return istft
 
 
 def _default_device(otherwise: Any = "cpu") -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from vram.dry._lines import is_own, users_frame
 
+ISTFT = "istft"  # the function that stands for torch.istft(), which is one of C++
 PRETENDED = 1.0  # finite and positive: checks for NaN pass, and logarithms exist
 _SCALER = os.path.join("torch", "amp", "grad_scaler.py")
 _INIT = os.path.join("torch", "nn", "init.py")
@@ -92,14 +93,16 @@ def read_by_torch(*, is_bool: bool) -> Any:
 
     GradScaler asks whether a gradient was infinite, which it was not, and for its scale, which has therefore not changed.
     trunc_normal_() asks whether a number is out of range, to draw it again. Adafactor scales its updates by norms. L-BFGS asks whether to
-    stop (_of_lbfgs()). Distributions ask whether arguments are valid, gaussian_nll_loss() whether one is not, and loaders draw the seeds of their
-    workers by a generator of the program.
+    stop (_of_lbfgs()). Distributions ask whether arguments are valid, gaussian_nll_loss() whether one is not, istft() whether the windows leave gaps,
+    and loaders draw the seeds of their workers by a generator of the program.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_own(frame):
         if frame.f_code.co_filename.endswith(_INIT):
             return False
         if is_bool and frame.f_code.co_filename.endswith(_FUNCTIONAL):
+            return False
+        if is_bool and frame.f_code.co_name == ISTFT:
             return False
         if is_bool and _DISTRIBUTIONS in frame.f_code.co_filename:
             return True
