@@ -178,8 +178,20 @@ def packed(device: str) -> Any:
     return nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True), by_steps
 
 
+def running_products(device: str) -> Any:
+    """PyTorch asks whether one of the numbers is zero, and has a faster way if none is, but not for wrapped tensors."""
+    w = torch.full((6, 50), 1.5, device=device, requires_grad=True)
+    for dim in (0, -1):
+        w.sin().cumprod(dim).square().sum().backward()
+    w[:1].cumprod(0).sum().backward()
+    (gradient,) = torch.autograd.grad(w.cumprod(1).sum(), w, create_graph=True)
+    gradient.square().sum().backward()
+    return w, torch.func.grad(lambda x: x.cumprod(0).sum())(torch.full((6, 50), 1.5, device=device))
+
+
 PROGRAMS = [
     copied,
+    running_products,
     packed,
     selected,
     written_views,

@@ -270,6 +270,27 @@ def one_hot(self: Any, num_classes: int = -1) -> Any:
     return self.new_zeros((*self.shape, classes)).scatter_(-1, self.unsqueeze(-1), 1)
 
 
+# ------------------------------------------------------------------------------------------------ running products
+
+
+def cumprod_backward(grad: Any, input: Any, dim: int, output: Any) -> Any:  # noqa: A002
+    """aten::cumprod_backward of numbers that are not zero. PyTorch asks whether one is, but not subclasses of tensors, as fake ones are."""
+    if any(map(torch._C._functorch.is_functorch_wrapped_tensor, (grad, input, output))):  # nor these, on a GPU, too
+        return _ATEN.cumprod_backward.default.decompose(grad, input, dim, output)
+    if input.numel() <= 1 or input.size(dim) == 1:
+        return grad
+    weighted = output.conj() * grad
+    is_zero = input == 0
+    is_zero.any()
+    turned = weighted.flip(dim)
+    summed = turned.cumsum(dim)
+    back = summed.flip(dim)
+    del summed, turned
+    result = back.div(input.conj())
+    del back, is_zero
+    return result
+
+
 # ------------------------------------------------------------------------------------------------ putting in place
 
 
@@ -305,6 +326,7 @@ class Choices:
             _ATEN.ctc_loss.Tensor: _ctc.loss,
             _ATEN._convolution_double_backward.default: _convolution_double_backward,
             _ATEN.one_hot.default: one_hot,
+            _ATEN.cumprod_backward.default: cumprod_backward,
             **_cudnn.recurrent(),
         }
         library: Any = torch.library
