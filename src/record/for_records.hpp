@@ -11,6 +11,8 @@ class Ring;
 
 // Whether there is a flusher that takes the records.
 enum class Phase : uint8_t { kAsleep, kRunning, kFailed };
+// What capture_stack() captures.
+enum class Stacks : uint8_t { kNone, kPython, kNative };
 
 // Of the process. Starting and stopping change it, and a leader's scopes (ScopeStack).
 struct alignas(64) ForRecords {
@@ -18,6 +20,7 @@ struct alignas(64) ForRecords {
   std::atomic<Phase> phase{Phase::kAsleep};
   std::atomic<bool> is_flight{false};
   std::atomic<bool> has_tick_counter{false};
+  std::atomic<Stacks> stacks{Stacks::kNone};
   std::atomic<uint32_t> leaders_path{0};
   std::atomic<int64_t> stated_ns{0};  // 0: the clock's time counts
 };

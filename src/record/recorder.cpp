@@ -168,6 +168,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   NativeStacks::prepare();
   PythonStacks::prepare();
   state().options = options;
+  for_records.stacks.store(options.stacks, std::memory_order_relaxed);
   set_limited(options.flight.has_value());
   dumps().drop_all();
   state().is_child = false;
@@ -228,7 +229,7 @@ size_t Recorder::copy_path(std::span<char> room) {
 
 StackId Recorder::capture_stack() {
   if (!is_on()) return 0;
-  switch (state().options.stacks) {
+  switch (for_records.stacks.load(std::memory_order_relaxed)) {
     case Stacks::kPython:
       return PythonStacks::capture();
     case Stacks::kNative:
@@ -240,10 +241,12 @@ StackId Recorder::capture_stack() {
 }
 
 StackId Recorder::try_capture_stack(std::chrono::milliseconds timeout) {
-  if (!is_on() || state().options.stacks != Stacks::kPython) return capture_stack();
-  const StackId stack = PythonStacks::try_capture(timeout);
+  if (!is_on() || for_records.stacks.load(std::memory_order_relaxed) != Stacks::kPython)
+    return capture_stack();
+  bool is_without_code = false;
+  const StackId stack = PythonStacks::try_capture(timeout, is_without_code);
   // Unwinding costs more than autograd's threads do between two requests.
-  if (stack != 0 || PythonStacks::is_thread_without_code()) return stack;
+  if (stack != 0 || is_without_code) return stack;
   return NativeStacks::capture();
 }
 

@@ -38,8 +38,6 @@
 
 namespace vram::record {
 
-enum class Stacks : uint8_t { kNone, kPython, kNative };
-
 struct RecorderOptions {
   std::string path;
   Stacks stacks = Stacks::kNone;

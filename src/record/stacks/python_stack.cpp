@@ -38,7 +38,12 @@ struct HashOfPlace {
 };
 
 const CPython& python() {
-  static const CPython functions = CPython::find();
+  static const CPython functions = [] {
+    const CPython found = CPython::find();
+    for_stacks.this_thread.store(found.this_thread, std::memory_order_relaxed);
+    for_stacks.is_initialized.store(found.is_initialized, std::memory_order_release);
+    return found;
+  }();
   return functions;
 }
 
@@ -133,6 +138,7 @@ class FrameCache {
 struct Met {
   FrameCache frames;
   StackCache stacks;
+  FrameChain chain;
 };
 
 FrameNumber number_of(Object* frame, FrameCache& met, Object*& code) {
@@ -174,7 +180,7 @@ bool is_known(StackId stack) {
 }
 
 Met* met_by_this_thread() {
-  constinit static thread_local ThreadOwned<Met> met;
+  __attribute__((tls_model("initial-exec"))) constinit static thread_local ThreadOwned<Met> met;
   return met.get();
 }
 
@@ -182,7 +188,7 @@ Met* met_by_this_thread() {
 StackId walk(Object* thread) {
   Met* const met = met_by_this_thread();
   if (met == nullptr) return 0;
-  const uint64_t hash = RawFrames::hash(thread);
+  const uint64_t hash = RawFrames::hash(thread, met->chain);
   if (const StackId known = hash != 0 ? met->stacks.find(hash) : 0; known != 0) return known;
   const ErrorStateGuard quiet;
   std::array<FrameNumber, PythonStacks::kMaxFrames> numbers;
@@ -213,17 +219,14 @@ void PythonStacks::prepare() {
 }
 
 bool PythonStacks::is_available() {
-  return python().is_complete() && python().is_initialized() != 0;
+  if (for_stacks.is_initialized.load(std::memory_order_acquire) == nullptr &&
+      !python().is_complete()) {
+    return false;
+  }
+  return for_stacks.is_initialized.load(std::memory_order_relaxed)() != 0;
 }
 
 namespace {
-
-// nullptr: a thread that Python has never seen runs no Python code; or the interpreter ends.
-Object* thread_to_walk() {
-  if (!PythonStacks::is_available()) return nullptr;
-  if (python().is_finalizing != nullptr && python().is_finalizing() != 0) return nullptr;
-  return python().this_thread();
-}
 
 // Not by "PyGILState_Check", which is true in every thread once there are subinterpreters.
 bool holds_gil(Object* thread) {
@@ -249,48 +252,64 @@ class Waiting {
   [[nodiscard]] static bool may_go_on() { return !is_closed.load(); }
 };
 
-// Without the GIL, which PyTorch releases around its operators: this thread's frames stand still
-// while it runs no Python code, so those that it has met before are known by their hash alone.
+enum class Code : uint8_t { kUnknown, kNone, kSome };
+
+struct Captured {
+  StackId stack = 0;
+  Code code = Code::kUnknown;  // whether this thread runs Python code
+};
+
+[[gnu::cold]] bool is_finalizing() {
+  return python().is_finalizing != nullptr && python().is_finalizing() != 0;
+}
+
+// This thread's frames stand still, with the GIL or without it, which PyTorch releases around its
+// operators: stacks that this thread has met before are known by their hash alone. An interpreter
+// that ends is no longer initialized.
 template <typename Walk>
-StackId walk_unless_met(Object* thread, const Walk& walk_with_gil) {
+Captured capture_by(const Walk& walk_with_gil) {
+  if (!PythonStacks::is_available()) return {};
+  Object* const thread = for_stacks.this_thread.load(std::memory_order_relaxed)();
+  if (thread == nullptr || RawFrames::has_none(thread)) return {0, Code::kNone};
   Met* const met = met_by_this_thread();
-  const uint64_t hash = met != nullptr ? RawFrames::hash(thread) : 0;
-  if (const StackId known = hash != 0 ? met->stacks.find(hash) : 0; known != 0) return known;
-  const StackId stack = walk_with_gil();
+  const uint64_t hash = met != nullptr ? RawFrames::hash(thread, met->chain) : 0;
+  if (const StackId known = hash != 0 ? met->stacks.find(hash) : 0; known != 0)
+    return {known, Code::kSome};
+  if (is_finalizing()) return {0, Code::kSome};
+  if (holds_gil(thread)) return {walk(thread), Code::kSome};
+  const StackId stack = walk_with_gil(thread);
   // Another thread may have walked, and found that the layout is not what it was taken for.
-  if (hash != 0 && is_known(stack) && RawFrames::hash(thread) == hash) met->stacks.add(hash, stack);
-  return stack;
+  if (hash != 0 && is_known(stack) && RawFrames::hash(thread, met->chain) == hash)
+    met->stacks.add(hash, stack);
+  return {stack, Code::kSome};
 }
 
 }  // namespace
 
-bool PythonStacks::is_thread_without_code() {
-  if (!is_available()) return false;
-  const Object* const thread = python().this_thread();
-  return thread == nullptr || RawFrames::has_none(thread);
-}
-
 StackId PythonStacks::capture() {
-  Object* thread = thread_to_walk();
-  if (thread == nullptr || RawFrames::has_none(thread)) return 0;
-  if (holds_gil(thread)) return walk(thread);
-  return walk_unless_met(thread, [thread]() -> StackId {
+  const auto walk_with_gil = [](Object* thread) -> StackId {
     const Waiting waiting;
     if (!Waiting::may_go_on()) return 0;
     const int state = python().ensure();
     const StackId stack = walk(thread);
     python().release(state);
     return stack;
-  });
+  };
+  return capture_by(walk_with_gil).stack;
 }
 
 StackId PythonStacks::try_capture(std::chrono::milliseconds timeout) {
-  Object* thread = thread_to_walk();
-  if (thread == nullptr || RawFrames::has_none(thread)) return 0;
-  if (holds_gil(thread)) return walk(thread);
-  return walk_unless_met(thread, [&]() -> StackId {
+  bool is_without_code = false;
+  return try_capture(timeout, is_without_code);
+}
+
+StackId PythonStacks::try_capture(std::chrono::milliseconds timeout, bool& is_without_code) {
+  const auto walk_with_gil = [timeout](Object* thread) -> StackId {
     return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread, timeout);
-  });
+  };
+  const Captured captured = capture_by(walk_with_gil);
+  is_without_code = captured.code == Code::kNone;
+  return captured.stack;
 }
 
 void PythonStacks::close() {

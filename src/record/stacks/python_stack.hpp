@@ -27,8 +27,9 @@ class PythonStacks {
   // For callers that may hold any lock: waits for a limited time if the thread does not hold the
   // GIL itself (GilThread). 0: as capture(), or not in time.
   [[nodiscard]] static StackId try_capture(std::chrono::milliseconds timeout);
-  // Whether the process runs Python, and this thread none of its code, as autograd's threads.
-  [[nodiscard]] static bool is_thread_without_code();
+  // `is_without_code`: the process runs Python, and this thread none of its code, as autograd's.
+  [[nodiscard]] static StackId try_capture(std::chrono::milliseconds timeout,
+                                           bool& is_without_code);
   // Call it when Python is about to end, without the GIL: Python would terminate threads that wait
   // for the GIL within the program's code. Waits at most kClosingTime for threads that wait for it;
   // no thread waits for it afterwards.
