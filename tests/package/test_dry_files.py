@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import importlib
 import os
 import pickle
 import shutil
@@ -286,3 +287,35 @@ def test_what_contains_itself_is_saved_and_not_loaded(tmp_path: Path) -> None:
     torch.save(saved, tmp_path / "last.pt")
     with pytest.raises(DryRunError, match="finds nothing"):
         torch.load(tmp_path / "last.pt")
+
+
+SHARDS = "torch.distributed.checkpoint"
+
+
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_checkpoints_of_all_ranks_are_left_out(
+    is_imported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan of what each rank writes has only that of this one, and PyTorch refuses it."""
+    from torch.distributed.fsdp import fully_shard
+
+    importlib.import_module(SHARDS)
+    if not is_imported:
+        for name in [name for name in sys.modules if name.startswith(SHARDS)]:
+            monkeypatch.delitem(sys.modules, name)
+    before = list(sys.meta_path)
+    with dry_run(path=tmp_path / "dry.vtrace", world_size=4):
+        checkpoint: Any = importlib.import_module(SHARDS)
+        trained: Any = fully_shard(model().cuda())
+        state = {"model": trained.state_dict(), "epoch": 3}
+        with pytest.warns(UserWarning, match=r"saves nothing: torch.distributed.checkpoint.save\(\) is left out"):
+            checkpoint.save(state, checkpoint_id=tmp_path / "step-1")
+        checkpoint.load(state, checkpoint_id=tmp_path / "step-1")
+        assert state["epoch"] == 3
+        with pytest.warns(UserWarning, match="saves nothing"):
+            checkpoint.async_save(state, checkpoint_id=tmp_path / "step-2").result()
+    assert not (tmp_path / "step-1" / ".metadata").exists()
+    assert sys.meta_path == before
+    single = {"weight": torch.ones(3)}
+    checkpoint.save(single, checkpoint_id=tmp_path / "step-1", no_dist=True)
+    assert (tmp_path / "step-1" / ".metadata").exists(), "real again"

@@ -111,9 +111,11 @@ def _pass_objects(patches: Patches) -> None:
         if object_gather_list is not None:
             object_gather_list[:] = [obj] * len(object_gather_list)
 
-    def scatter_object_list(found: Any, objects: Any = None, *_arguments: Any, **_named: Any) -> None:
-        if objects:
-            found[0] = objects[0]
+    def scatter_object_list(
+        scatter_object_output_list: Any, scatter_object_input_list: Any = None, *_arguments: Any, **_named: Any
+    ) -> None:
+        if scatter_object_input_list:
+            scatter_object_output_list[0] = scatter_object_input_list[0]
 
     def broadcast_object_list(*_arguments: Any, **_named: Any) -> None: ...
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vram._texts import tr
 from vram.dry import _remembered
+from vram.dry._imports import when_imported
 from vram.dry._lines import users_line, warn
 from vram.dry._older import Older
 from vram.dry._patches import Patches
@@ -153,6 +155,39 @@ def _save_nothing(patches: Patches, fakes: FakeTensorMode) -> None:
         patches.put_where_found(
             importlib.import_module("safetensors.torch"), {"serialize_file": _no_safetensors(unsaved)}
         )
+    _save_no_shards(patches, unsaved)
+
+
+def _save_no_shards(patches: Patches, unsaved: Unsaved) -> None:
+    """Let torch.distributed.checkpoint save nothing, and leave tensors as they are that it would load from there.
+
+    It plans with all ranks what each of them writes and reads, and a dry run has one.
+    """
+
+    def saving(saver: ModuleType) -> None:
+        def save_nothing(state_dict: Any, storage_writer: Any = None, *_arguments: Any, **_named: Any) -> Any:  # noqa: ARG001
+            unsaved.add(getattr(storage_writer, "path", None), {})
+            warn(tr("a dry run saves nothing: {} is left out").format("torch.distributed.checkpoint.save()"))
+            return importlib.import_module("torch.distributed.checkpoint.metadata").Metadata({})
+
+        patches.put_where_found(saver, {"_save_state_dict": save_nothing})
+
+    def loading(loader: ModuleType) -> None:
+        load: Any = loader.__dict__.get("_load_state_dict")
+
+        def load_what_is_there(state_dict: Any, storage_reader: Any = None, *arguments: Any, **named: Any) -> None:
+            if unsaved.contents(getattr(storage_reader, "path", None)) is None:
+                load(state_dict, storage_reader, *arguments, **named)
+
+        patches.put_where_found(loader, {"_load_state_dict": load_what_is_there})
+
+    def staging(stager: ModuleType) -> None:
+        if hasattr(stager, "StateDictStager"):  # of async_save(): it copies storages to the CPU
+            patches.put(stager.StateDictStager, "stage", lambda _stager, state_dict, *_arguments, **_named: state_dict)
+
+    when_imported(patches, "torch.distributed.checkpoint.state_dict_saver", saving)
+    when_imported(patches, "torch.distributed.checkpoint._state_dict_stager", staging)
+    when_imported(patches, "torch.distributed.checkpoint.state_dict_loader", loading)
 
 
 def _no_safetensors(unsaved: Unsaved) -> Any:
