@@ -120,3 +120,18 @@ def test_weights_of_sharded_models_are_drawn(tmp_path: Path) -> None:
         dropped: Any = nn.functional.dropout(torch.empty_like(model[0].weight))
         assert dropped.to_local().shape == (128, 512)
         model(torch.ones(8, 512, device="cuda")).sum().backward()
+
+
+def test_gradients_of_parts_are_added_up(tmp_path: Path) -> None:
+    """Autograd's engine looks for a stream of the GPU, because DTensors say themselves that they are there."""
+    from torch.distributed.tensor import parallel
+
+    with dry_run(path=tmp_path / "dry.vtrace", world_size=2):
+        mesh = torch.distributed.device_mesh.init_device_mesh("cuda", (2,))
+        model: Any = nn.Linear(512, 1024).cuda()
+        parallel.parallelize_module(model, mesh, parallel.ColwiseParallel(use_local_output=False))
+        with parallel.loss_parallel():
+            scores = model(torch.ones(8, 512, device="cuda"))
+            loss = nn.functional.cross_entropy(scores, torch.zeros(8, dtype=torch.int64, device="cuda"))
+            (loss + scores.float().mean()).backward()
+        assert model.weight.grad.to_local().shape == (512, 512)

@@ -25,7 +25,7 @@ _MAX_FUNCTIONS = 128  # at least as many as each of the classes below has
 _guard_of_meta = ctypes.c_void_p()  # as long as the process: see put_in_place()
 
 
-def put_in_place(patches: Patches, has_nested: Callable[[], bool]) -> None:
+def put_in_place(patches: Patches, has_wrappers: Callable[[], bool]) -> None:
     """Let PyTorch work on fake tensors of GPUs where it sees none; where it sees one, change nothing.
 
     A build for the CPU has no guard for GPUs, and gets the one of meta tensors, which does nothing, until the process ends: tensors
@@ -43,7 +43,7 @@ def put_in_place(patches: Patches, has_nested: Callable[[], bool]) -> None:
         _guard_of_meta.value = ctypes.c_void_p.from_address(guards[_META] or 0).value
         guards[_CUDA] = ctypes.addressof(_guard_of_meta)
     if torch.version.cuda is None:
-        _let_wrappers_find_an_accelerator(patches, guards[_CUDA] or 0, has_nested)
+        _let_wrappers_find_an_accelerator(patches, guards[_CUDA] or 0, has_wrappers)
         return
     patches.put_where_found(fake_tensor, {"init_gpu_context": lambda _device: None})  # it allocates a real tensor
     try:
@@ -121,10 +121,10 @@ def _no_context() -> Any:
     return ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_byte)(_accelerator.has_context)
 
 
-def _let_wrappers_find_an_accelerator(patches: Patches, guard: int, has_nested: Callable[[], bool]) -> None:
+def _let_wrappers_find_an_accelerator(patches: Patches, guard: int, has_wrappers: Callable[[], bool]) -> None:
     """Let autograd's engine find one where tensors say themselves that they are on the GPU, because DryMode cannot answer for them.
 
-    These are the tensors of torch.func and of batches of gradients, and nested ones. In a version of PyTorch that is different, their gradients stay an error.
+    These are the tensors of torch.func and of batches of gradients, nested ones and DTensors. In a version of PyTorch that is different, their gradients stay an error.
     """
     is_built = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(_accelerator.is_built)
     nothing = ctypes.CFUNCTYPE(None)(_accelerator.nothing)
@@ -142,7 +142,7 @@ def _let_wrappers_find_an_accelerator(patches: Patches, guard: int, has_nested: 
         engine = _accelerator.engine
         before = engine.finds_accelerator
         engine.finds_accelerator = (
-            has_nested() or torch._C._functorch.peek_interpreter_stack() is not None or _are_batched(*args[1:2])
+            has_wrappers() or torch._C._functorch.peek_interpreter_stack() is not None or _are_batched(*args[1:2])
         )
         try:
             return run(*args, **kwargs)

@@ -195,6 +195,7 @@ class DryMode(TorchDispatchMode):
         self._uses_cudnn = False
         self.has_convolutions = False
         self.has_nested = False  # there was a nested tensor
+        self.has_wrappers = False  # there was one of a subclass that says itself where it is
         self._was_read = False  # a value that is not known, by the operator before
         self._was_asked = False  # where a tensor is, since the operator before: autograd's engine asks before it adds, and formulas do not
         self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
@@ -225,6 +226,7 @@ class DryMode(TorchDispatchMode):
             for kind in types
         ):
             self.has_nested = self.has_nested or NestedTensor in types
+            self.has_wrappers = True
             return NotImplemented  # DTensor and others: their parts come here
         if self.has_nested and _is_composite(
             func

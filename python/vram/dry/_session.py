@@ -188,7 +188,7 @@ class Session:
             stack.callback(patches.undo)
             self._here.is_inside = True
             stack.callback(self._in_its_thread, _restore_default_device, _default_device())
-            _guard.put_in_place(patches, lambda: mode.has_nested)
+            _guard.put_in_place(patches, lambda: mode.has_wrappers)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
             _profiler.put_in_place(patches)
             _reading.put_in_place(patches, mode)
