@@ -77,6 +77,16 @@ def flash() -> object:
         return F.scaled_dot_product_attention(query, query, query)
 
 
+def sharded() -> None:
+    model: Any = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).cuda()
+    torch.distributed.fsdp.fully_shard(model[0])
+    torch.distributed.fsdp.fully_shard(model)
+    model(square(4, 8)).sum().backward()
+    norm: Any = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    norm.full_tensor()
+    torch.distributed.all_reduce(square(8))
+
+
 # What training programs call besides the operators that the programs of bench/prediction had, and what they allocate is known.
 KNOWN: dict[str, Callable[[], object]] = {
     "copies of modules": lambda: copy.deepcopy(nn.Linear(8, 8).cuda()),
@@ -105,6 +115,7 @@ KNOWN: dict[str, Callable[[], object]] = {
     "smaller images": lambda: gradient(lambda x: F.interpolate(x, 4, mode="bilinear", antialias=True), 2, 3, 8, 8),
     "activations": lambda: gradient(lambda x: F.celu(F.leaky_relu(F.elu_(x * 2))), 8, 8),
     "losses": lambda: gradient(lambda x: F.huber_loss(x, square(8, 8)) + F.soft_margin_loss(x, square(8, 8)), 8, 8),
+    "the diagonal of a matrix": lambda: gradient(torch.diag, 8, 8),
     "an encoder": lambda: nn.TransformerEncoderLayer(64, 8, batch_first=True).cuda().eval()(square(2, 8, 64)),
     "attention in halves": flash,
     "images with cuDNN": lambda: torch.ops.aten.cudnn_grid_sampler_backward(
@@ -119,4 +130,11 @@ KNOWN: dict[str, Callable[[], object]] = {
 def test_operators_of_training_programs_are_known(name: str, tmp_path: Path) -> None:
     with dry_run(path=tmp_path / "dry.vtrace") as run:
         KNOWN[name]()
+    assert not run.unknown_operators
+
+
+def test_collectives_are_known(tmp_path: Path) -> None:
+    """NCCL allocates its memory itself."""
+    with dry_run(path=tmp_path / "dry.vtrace", world_size=4) as run:
+        sharded()
     assert not run.unknown_operators
