@@ -35,6 +35,9 @@ COLUMNS = ["program", "half", "allocator", "recorded_peak_bytes", "predicted_pea
            "predicted_reserved_bytes", "reserved_error_percent", "recorded_least_bytes", "predicted_least_bytes", "least_error_percent",
            "recorded_outside_bytes", "predicted_outside_bytes", "outside_error_percent", "unknown_operators", "estimated_operators", "error"]  # fmt: skip
 
+# How many halves of a standard deviation of the least memory a promise is looked for below the sum of both.
+MOST_STEPS_LESS = 8
+
 
 def percent(predicted: int, recorded: int) -> str:
     return f"{100 * (predicted / recorded - 1):+.3f}"
@@ -77,18 +80,31 @@ def predict(program: Any, gpu: str, torch_version: str, out: Path) -> None:
 
 
 def promised(run: Any, allocator: str) -> int:
-    """Returns the least that the allocator may reserve for which a dry run promises that the program fits."""
-    from vram.dry._results import fits_on
+    """Returns the least that the allocator may reserve for which a dry run promises that the program fits, as it does with a little more, up to where
+    its least memory and a margin suffice."""
+    from vram.dry import _least
+    from vram.dry._results import fits_near, fits_on
 
     run._settings = dataclasses.replace(run._settings, allocator=allocator)
     for name in ("_needed_bytes", "_replayed", "peak", "fits"):
         run.__dict__.pop(name, None)
-    needed, error = run._needed_bytes, run.relative_error
+    needed, error, outside = run._needed_bytes, run.relative_error, int(run._running().outside_bytes)
     low, high = needed, 2 * needed
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if fits_on(middle, needed, error) else (middle, high)
-    return high - int(run._running().outside_bytes)
+    step = needed * error / 2
+    steps = range(-MOST_STEPS_LESS - 6, 7)
+    amounts = [int(high + each * step) - outside for each in steps]
+    shares = dict(zip(steps, _least.shares_completed(run._path_at_limit, allocator, amounts), strict=True))
+
+    def near(totals: list[int]) -> list[float]:
+        return [shares[round((total - high) / step)] for total in totals]
+
+    fitting = 0
+    while fitting < MOST_STEPS_LESS and fits_near(int(high - (fitting + 1) * step), needed, error, near):
+        fitting += 1
+    return int(high - fitting * step) - outside
 
 
 def least(capacities: Path | None, allocator: str, program: str) -> int | None:

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 
 import vram
+from vram.dry._batch import BatchSearch
+from vram.recover._fit import Trial
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -112,6 +114,19 @@ def test_the_result_is_the_largest_that_fits(seed: int) -> None:
         with stopped_after(run, 2):
             train(found.batch_size)
     assert run.steps == 2
+
+
+def test_a_size_that_is_two_percent_larger_is_run_before_the_end() -> None:
+    """Not every size needs more than a smaller one."""
+    search = BatchSearch(print, "24GiB", None)
+    search.trials = [Trial(196, fits=True), Trial(197, fits=False)]
+    assert search.next_size(1, None) == 200
+    assert search.next_size(1, 199) is None
+    search.trials.append(Trial(200, fits=False))
+    assert search.next_size(1, None) is None
+    search.trials[-1] = Trial(200, fits=True, growing_bytes=200)
+    search.trials[0] = Trial(196, fits=True, growing_bytes=100)
+    assert (search.next_size(1, None) or 0) > 200
 
 
 def test_an_optimizer_that_needs_more_than_small_batches_do_is_no_end() -> None:

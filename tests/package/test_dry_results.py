@@ -19,6 +19,9 @@ from torch.nn import functional
 
 import vram
 from vram.dry import DryRun, DryRunFits, dry_run
+from vram.dry._results import fits_near
+
+MIB = 1 << 20
 
 
 def train(steps: int = 2, width: int = 1024) -> None:
@@ -53,7 +56,32 @@ def test_a_least_memory_that_variants_confirm_has_a_smaller_margin(tmp_path: Pat
         with pytest.raises(torch.OutOfMemoryError):
             torch.empty(30 << 30, dtype=torch.uint8, device="cuda")
         torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
-    assert refused.relative_error == alone.relative_error, "its least memory is that of one layout of addresses"
+    assert refused.relative_error > varied.relative_error, "its least memory is that of one layout of addresses"
+
+
+@pytest.mark.parametrize(
+    ("failing", "expected"),
+    [
+        ([(0, 900)], "fits"),  # its least memory and a margin suffice
+        ([(0, 980), (1100, 1110)], "fits"),  # more fails, but not near
+        ([(0, 980), (1031, 1040)], "no"),  # a little more fails: it may need a little less than predicted
+        ([(0, 980), (1000, 1010)], "no"),  # a little less fails
+        ([(0, 1050)], "no"),
+    ],
+)
+def test_what_fails_far_from_the_memory_of_the_gpu_does_not_count(
+    failing: list[tuple[int, int]], expected: str
+) -> None:
+    needed, total, error = failing[-1][1] * MIB, 1024 * MIB, 0.01
+
+    def shares_completed(totals: list[int]) -> list[float]:
+        return [float(not any(low <= each / MIB < high for low, high in failing)) for each in totals]
+
+    fits = fits_near(total, needed, error, shares_completed)
+    assert bool(fits) == (expected == "fits"), fits
+    assert not fits or fits.needed_bytes <= fits.total_bytes
+    some = fits_near(total, needed, error, lambda totals: [each - 0.1 for each in shares_completed(totals)])
+    assert some.probability <= fits.probability, "a share of the layouts is not enough"
 
 
 def test_the_peaks_are_those_of_a_replay(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_margin_grows_with_the_operands_of_an_operator_without_rules(tmp_pat
         needed_bytes = run.fits.needed_bytes
         added_bytes = (24 << 20) + 2 * 4 * elements**2
         assert run.relative_error * needed_bytes == pytest.approx(
-            math.hypot(0.001 * needed_bytes, added_bytes), rel=0.01
+            math.hypot(8 << 20, 0.0003 * needed_bytes, added_bytes), rel=0.01
         )
     huge = of_an_unknown_operator(20000, tmp_path / "huge.vtrace")
     assert huge.relative_error == pytest.approx(0.05, rel=0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from vram._error import VramError
@@ -16,6 +17,7 @@ from vram.recover._fit import Trial
 _FARTHEST = 8  # times the largest size that was run: no farther is a line trusted
 _CLOSE, _MANY = 0.005, 8  # after so many runs, this share of the batch is near enough
 _SMALL_STEP = 0.15  # a share of the batch: after such a step that fits, the next one is three times as large
+_FARTHER = 1.02  # times the result: that it does not fit is confirmed
 MAX_RUNS = 32
 
 
@@ -28,7 +30,7 @@ class BatchSearch:
         total_bytes = find_gpu(gpu).total_bytes
         self.budget_bytes = total_bytes if budget_bytes is None else min(budget_bytes, total_bytes)
         self.trials: list[Trial] = []
-        self._error = 0.0  # of the least memory: the largest of all runs, as a share
+        self._error = 1.0  # of the least memory of the last run, as a share; none yet
         self._smallest: DryRun | None = None  # of those that do not fit
 
     @property
@@ -47,10 +49,10 @@ class BatchSearch:
         else:
             needed = run.fits.needed_bytes
             self.budget_bytes = min(self.budget_bytes, run.fits.total_bytes)  # the program may let itself have less
-            self._error = max(self._error, run.relative_error)
+            self._error = run.relative_error
             trial = Trial(
                 batch_size,
-                fits=bool(self._fits(needed)),
+                fits=bool(run.fits_within(self.budget_bytes, self._error)),
                 peak_bytes=needed,
                 growing_bytes=run.peak_outside_optimizer_bytes,
                 slack_bytes=needed - run.peak.requested_bytes,
@@ -68,11 +70,13 @@ class BatchSearch:
 
         While everything fits, a line through the two largest sizes says where to go. Once a size does not fit, the largest is between it and
         the largest that does: on the line through both, or in their middle, in turn, and at last in the middle, because memory is not exactly a line.
+        A larger batch may even fit where a smaller one does not, so one that is 2 % larger than the result is run, too.
         """
         best = self.best
         if best is None:
             return None
-        least = min((t for t in self.trials if not t.fits), key=lambda trial: trial.batch_size, default=None)
+        larger = (t for t in self.trials if t.batch_size > best.batch_size)  # none of them fits
+        least = min(larger, key=lambda trial: trial.batch_size, default=None)
         above = best.batch_size // multiple_of * multiple_of + multiple_of
         if max_batch_size is not None and above > max_batch_size:
             return None
@@ -82,9 +86,16 @@ class BatchSearch:
         else:
             is_close = least.batch_size - best.batch_size <= _CLOSE * least.batch_size
             if above >= least.batch_size or (is_close and len(self.trials) >= _MANY):
-                return None
+                return self._farther(best, multiple_of, max_batch_size)
             guess = min(self._between(best, least), least.batch_size - 1)
         return max(above, guess // multiple_of * multiple_of)
+
+    def _farther(self, best: Trial, multiple_of: int, max_batch_size: int | None) -> int | None:
+        """Return the size that is 2 % larger than the largest that fits; None: it was run, or is more than the largest allowed."""
+        units = math.ceil(best.batch_size * _FARTHER / multiple_of)
+        size = max(units, best.batch_size // multiple_of + 1) * multiple_of
+        is_allowed = max_batch_size is None or size <= max_batch_size
+        return size if is_allowed and all(size != trial.batch_size for trial in self.trials) else None
 
     def _beyond(self) -> int:
         """Return a larger size than all that were run, which fit.

@@ -14,11 +14,12 @@ amount has to suffice as both.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,22 +53,43 @@ class _Case:
         of_device: dict[str, Any] = {} if self.device is None else {"device": self.device}
         return _program.replay(self.trace, self.allocator, **options, **of_device)
 
+    def share_completed(self, capacity: int) -> float:
+        """Return the share of the layouts of addresses with which it completes."""
+        result = self.replay(capacity=self.times * capacity)
+        return result["layouts_completed"] / result["layouts_tried"] if result["completed"] else 0.0
+
 
 def least_bytes(trace: Path, allocator: str, device: int | None = None) -> int:
     """Return the least that the allocator may reserve for the requests of a trace, with which all amounts that were tried above it suffice, too.
 
     Of several devices, it is that of `device`.
     """
+    with _replayed(trace, allocator, device) as (case, threads):
+        # With it a trace completes, and does not with 2 MiB less.
+        found = int(case.replay(finds_capacity=True)["min_capacity_bytes"])
+        return _Probes(_cases(case), found, threads).least_bytes()
+
+
+def shares_completed(trace: Path, allocator: str, capacities: Sequence[int], device: int | None = None) -> list[float]:
+    """Return the share of the layouts of addresses with which a trace completes, for each amount that the allocator may reserve.
+
+    Of several devices, it is that of `device`.
+    """
+    with _replayed(trace, allocator, device) as (whole, threads):
+        cases = _cases(whole)
+        return [*threads.map(lambda capacity: min(case.share_completed(capacity) for case in cases), capacities)]
+
+
+@contextlib.contextmanager
+def _replayed(trace: Path, allocator: str, device: int | None) -> Iterator[tuple[_Case, ThreadPoolExecutor]]:
+    """Make what is replayed of a trace, with threads for replays."""
     # The package is also imported when a program ends, and then threads cannot be set up any more.
     from concurrent.futures import ThreadPoolExecutor
 
     with tempfile.TemporaryDirectory(prefix="vram-dry-") as name, ThreadPoolExecutor(os.cpu_count()) as threads:
         folder = Path(name)
-        replayed = _unplaced(trace, folder) if is_placed_by_driver(allocator) else _compact(trace, folder)
-        case = _Case(replayed, allocator, device=device)
-        # With it a trace completes, and does not with 2 MiB less.
-        found = int(case.replay(finds_capacity=True)["min_capacity_bytes"])
-        return _Probes(_cases(case), found, threads).least_bytes()
+        unplaced = _unplaced(trace, folder) if is_placed_by_driver(allocator) else _compact(trace, folder)
+        yield _Case(unplaced, allocator, device=device), threads
 
 
 def _cases(case: _Case) -> list[_Case]:

@@ -21,7 +21,16 @@ from vram._texts import tr
 from vram.dry import _at_limit, _edited, _least, _program
 from vram.dry._gpu import Gpu
 from vram.dry._interrupts import Interrupts
-from vram.dry._results import DryRunContribution, DryRunFits, DryRunPeak, contributions, error_of, fits_on, module_of
+from vram.dry._results import (
+    DryRunContribution,
+    DryRunFits,
+    DryRunPeak,
+    contributions,
+    error_of,
+    fits_near,
+    fits_on,
+    module_of,
+)
 
 if TYPE_CHECKING:
     from vram.dry._models import Parameter
@@ -176,7 +185,22 @@ class TracedRun:
         if self._ran_out:
             return DryRunFits(0.0, needed, total)
         allowed = self._running().allowed_bytes
-        return fits_on(total if allowed is None else min(total, allowed), needed, self.relative_error)
+        return self.fits_within(total if allowed is None else min(total, allowed), self.relative_error)
+
+    def fits_within(self, total_bytes: int, relative_error: float) -> DryRunFits:
+        """Return whether the program fits with so much memory, context and modules included, if its least memory has this standard deviation."""
+        if self._running().refused_limit_bytes is not None:
+            return fits_on(total_bytes, self._needed_bytes, relative_error)
+
+        def shares_completed(totals: list[int]) -> list[float]:
+            capacities = [total - self._running().outside_bytes for total in totals]
+            of_devices = (
+                _least.shares_completed(self._path_at_limit, self._settings.allocator, capacities, device)
+                for device in self._replayed_devices
+            )
+            return [*map(min, zip(*of_devices, strict=True))]
+
+        return fits_near(total_bytes, self._needed_bytes, relative_error, shares_completed)
 
     def report(self) -> str:
         """Return the report of the trace, as ``vram report`` prints it."""
@@ -243,11 +267,14 @@ class TracedRun:
         allocator = self._settings.allocator
         key = trace, allocator
         if key not in self._least:
-            devices = self._running().devices
-            # Of several, the one that requests most need not be the one that needs most.
-            each: Sequence[int | None] = devices if len(devices) > 1 else [None]
-            self._least[key] = max(self._least_bytes_of(trace, device) for device in each)
+            self._least[key] = max(self._least_bytes_of(trace, device) for device in self._replayed_devices)
         return self._least[key]
+
+    @property
+    def _replayed_devices(self) -> Sequence[int | None]:
+        """All devices, since the one that requests most need not be the one that needs most; None: there is one."""
+        devices = self._running().devices
+        return devices if len(devices) > 1 else [None]
 
     def _least_bytes_of(self, trace: Path, device: int | None) -> int:
         allocator = self._settings.allocator
