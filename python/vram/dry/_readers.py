@@ -37,6 +37,16 @@ LIBRARIES = (
 )
 
 
+# Its metrics ask whether labels and predictions are invalid, and whether there are none of a class. Their memory is that of any values.
+METRICS = os.sep + "torchmetrics" + os.sep
+
+
+def is_of(folder: str) -> bool:
+    """Whether the line that is running is of a library in such a folder."""
+    frame = users_frame()
+    return frame is not None and folder in frame.f_code.co_filename
+
+
 def is_logged() -> bool:
     """Whether PyTorch's writer for TensorBoard reads: images and histograms, whose values decide nothing."""
     frame: FrameType | None = sys._getframe(1)

@@ -53,7 +53,7 @@ def _reader_of_all(mode: DryMode, name: str) -> Any:
         number = (
             _number(mode, tensor, operator)
             if is_one_number
-            else mode.values.fill(operator, _largest_choice(tensor), is_floating=tensor.is_floating_point(), of=tensor)
+            else mode.values.fill(operator, _largest_choice(tensor), may_be_size=_may_be_size(tensor, name), of=tensor)
         )
         with _disable_current_modes():
             known = torch.zeros(
@@ -77,6 +77,11 @@ def _reader_of_all(mode: DryMode, name: str) -> Any:
     return read
 
 
+def _may_be_size(tensor: Any, name: str) -> bool:
+    """Whether values that are read as a whole may be sizes; images of bytes become arrays."""
+    return not (tensor.is_floating_point() or (tensor.dtype == torch.uint8 and name != "tolist"))
+
+
 def _largest_choice(tensor: Any) -> int | None:
     """Return the largest possible value of whole numbers of which any is as good as another; None: not known, or counts."""
     found = None if tensor.dtype == torch.bool else _bounds.largest_of(tensor)
@@ -87,7 +92,7 @@ def _number(mode: DryMode, tensor: Any, operator: str) -> float:
     """Return a tensor of one element as a number that forgets that it is not known."""
     if tensor.numel() != 1:
         raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
-    return float(mode.read_item(tensor, operator))
+    return float(mode.read_item(tensor, operator, is_number=tensor.dtype == torch.bool))
 
 
 def put_in_place(patches: Patches, mode: DryMode) -> None:
@@ -107,7 +112,7 @@ def put_in_place(patches: Patches, mode: DryMode) -> None:
         "data_ptr": lambda tensor: _address(mode, tensor, sys._getframe(1).f_code.co_filename),
         "item": lambda tensor: item(tensor, is_number=True),
         "__float__": lambda tensor: _number(mode, tensor, "item()"),
-        "__int__": lambda tensor: int(item(tensor)),
+        "__int__": lambda tensor: int(item(tensor, is_number=tensor.dtype == torch.bool)),
         "__bool__": lambda tensor: bool(item(tensor)),
         "__index__": lambda tensor: int(item(tensor)),
         "__format__": text,

@@ -83,7 +83,7 @@ def _unique(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
         length = tensor.numel()
         is_counted = tensor.dtype == torch.bool and func is not _ATEN.unique_consecutive.default  # and not sorted
         room = 2 if is_counted else length
-        count = _size(values, func, args, kwargs, min(room, length))
+        count = _size(values, func, args, kwargs, min(room, length, _distinct(func, tensor)))
         output = _first(_empty(tensor, room, dtype=tensor.dtype), count)
     else:
         length = room = tensor.size(dim)
@@ -101,6 +101,12 @@ def _unique(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
         func = _ATEN.unique_dim_consecutive.default
         args, kwargs = (tensor, dim, bool(named.get("return_inverse")), bool(named.get("return_counts"))), {}
     return _made(mode, func, args, kwargs, output, inverse, counts)
+
+
+def _distinct(func: Any, tensor: Any) -> int:
+    """How many different numbers there can be; equal ones that are not next to each other are several."""
+    found = None if func is _ATEN.unique_consecutive.default else _bounds.largest_of(tensor)
+    return int(tensor.numel()) if found is None or found.is_signed else found.number + 1
 
 
 def _first(tensor: Any, count: int) -> Any:

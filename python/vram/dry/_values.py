@@ -20,7 +20,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from vram._error import VramError
 from vram._texts import tr
 from vram.dry._lines import is_of_library, key_of, programs_frame, users_frame, users_frames, users_line, warn
-from vram.dry._readers import ENDLESS, LIBRARIES, PRETENDED, is_formatting, is_in, is_logged, read_by_torch
+from vram.dry._readers import (
+    ENDLESS,
+    LIBRARIES,
+    METRICS,
+    PRETENDED,
+    is_formatting,
+    is_in,
+    is_logged,
+    is_of,
+    read_by_torch,
+)
 
 if TYPE_CHECKING:
     from vram.dry._bounds import Largest
@@ -223,6 +233,7 @@ def _refuse_host(operator: str, of: Any, ways_out: str) -> None:
         )
 
 
+# size: what a program reads, and what it is answered, is one decision
 class Values:
     """What a dry run answers if the program reads a value.
 
@@ -304,6 +315,8 @@ class Values:
         assumption = self._of_callers()
         if assumption is not None:
             return assumption[0]
+        if is_bool and is_of(METRICS):
+            return False
         if largest is not None and largest.number >= 0:
             line = key_of(users_frame())
             if largest.is_choice:
@@ -359,10 +372,10 @@ class Values:
         """Return the error of an operator whose result has a size that was read from a tensor."""
         return _decides(operator, "128")
 
-    def fill(self, operator: str, largest: int | None, *, is_floating: bool, of: Any = ()) -> Any:
+    def fill(self, operator: str, largest: int | None, *, may_be_size: bool, of: Any = ()) -> Any:
         """Return what every element of a tensor is that is read as a whole.
 
-        Libraries read images, scores and metrics so, whose memory is that of any values. Integers may be sizes.
+        Libraries read images, scores and metrics so, whose memory is that of any values. Whole numbers of more than a byte may be sizes.
 
         Raises:
             DryRunError: It has to be assumed.
@@ -370,10 +383,10 @@ class Values:
         assumption = self._assumption() or self._of_callers()
         if assumption is not None:
             return assumption[0]
-        if is_in(LIBRARIES) or is_logged() or (is_floating and is_of_library(users_frame())):
+        if is_in(LIBRARIES) or is_logged() or (not may_be_size and is_of_library(users_frame())):
             warn(
                 tr(
-                    "the program reads results from the GPU; a dry run computes none, and its metrics are those of zeros"
+                    "the program reads values of a tensor that a dry run does not compute; they count as zeros, and its metrics are those of zeros"
                 )
             )
             return 0

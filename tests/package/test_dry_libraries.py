@@ -1,0 +1,79 @@
+"""Dry runs of programs whose libraries read values: images that are saved, and metrics that check what they get."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from vram.dry import dry_run
+from vram.dry._values import DryRunError
+
+
+def dry(tmp_path: Path) -> Any:
+    return dry_run(path=tmp_path / "dry.vtrace")
+
+
+def imported(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    folder.mkdir(parents=True)
+    (folder / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(folder)
+    return importlib.import_module(name)
+
+
+SAVED = """
+import torch
+def image(x):
+    return x.mul(255).clamp_(0, 255).to("cpu", torch.uint8).numpy()
+"""
+
+
+def test_a_library_reads_images_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torchvision.utils.save_image() does."""
+    library = imported("vram_saving_library", SAVED, tmp_path / "site-packages", monkeypatch)
+    with dry(tmp_path), pytest.warns(UserWarning, match="those of zeros"):
+        images = library.image(torch.randn(8, device="cuda"))
+    assert images.tolist() == [0] * 8
+
+
+METRICS = """
+import torch
+def validate(target, classes):
+    if len(torch.unique(target)) > classes:
+        raise RuntimeError("too many")
+    if torch.any((torch.unique(target) != 0) & (torch.unique(target) != 1)):
+        raise RuntimeError("not 0 or 1")
+"""
+
+
+def test_torchmetrics_finds_labels_and_predictions_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = imported("vram_metrics", METRICS, tmp_path / "site-packages" / "torchmetrics", monkeypatch)
+    with dry(tmp_path):
+        found = torch.randn(8, 2, device="cuda").argmax(1)
+        metrics.validate(found, 2)
+        with pytest.raises(RuntimeError, match="too many"):
+            metrics.validate(torch.randn(8, 5, device="cuda").argmax(1), 2)
+
+
+def test_distinct_numbers_are_at_most_those_that_there_can_be(tmp_path: Path) -> None:
+    with dry(tmp_path):
+        found = torch.randn(64, 5, device="cuda").argmax(1)
+        assert torch.unique(found).shape == (5,)
+        assert torch.unique(found - 1).shape == (64,)
+        assert torch.unique(torch.randn(64, device="cuda")).shape == (64,)
+        assert torch.unique(torch.randn(64, device="cuda") > 0).shape == (2,)
+
+
+def test_a_truth_value_is_a_number(tmp_path: Path) -> None:
+    """As programs add up which of their predictions are right."""
+    with dry(tmp_path):
+        found = torch.randn(8, device="cuda") > 0
+        assert sum(int(each) for each in found.cpu()) == 8
+        assert str(float(found[0])) == "1.0"
+        with pytest.raises(DryRunError, match="item"):
+            bool(found[0])
