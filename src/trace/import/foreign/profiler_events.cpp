@@ -1,6 +1,7 @@
 #include "trace/import/foreign/profiler_events.hpp"
 
 #include "trace/import/foreign/changes.hpp"
+#include "trace/import/rows/row.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,9 @@ namespace {
 
 // Enough for any program; a hostile file may nest calls for each of its events.
 constexpr size_t kMaxOpenCalls = 256;
-constexpr uint64_t kMaxDevice = 4096;
+constexpr int64_t kMaxDevice = INT8_MAX;  // c10::DeviceIndex
+// What a new thread and a new text take besides their members.
+constexpr uint64_t kEntryBytes = 128;
 // Microseconds whose nanoseconds fit into a time of the trace.
 constexpr double kMaxTimeUs = 4e15;
 
@@ -39,8 +42,18 @@ std::string_view without_address(std::string_view name) {
 uint32_t ProfilerEvents::thread_of(const ProfilerEvent& event) {
   const auto [entry, is_new] =
       threads_.try_emplace({event.process, event.thread}, static_cast<uint32_t>(calls_.size()));
-  if (is_new) calls_.emplace_back();
+  if (is_new) {
+    calls_.emplace_back();
+    memory_bytes_ += kEntryBytes;
+  }
   return entry->second;
+}
+
+StringId ProfilerEvents::intern(std::string_view text) {
+  const size_t before = trace_.tables.strings.size();
+  const StringId id = trace_.tables.strings.intern(text);
+  if (trace_.tables.strings.size() != before) memory_bytes_ += text.size() + kEntryBytes;
+  return id;
 }
 
 // "train.py(12): forward", or the name of an operator.
@@ -50,10 +63,10 @@ FrameId ProfilerEvents::frame_of(std::string_view name, bool is_python) {
   const size_t begin = end == name.npos ? end : name.rfind('(', end);
   if (begin != name.npos) {
     std::from_chars(name.data() + begin + 1, name.data() + end, frame.line);
-    frame.file = trace_.tables.strings.intern(name.substr(0, begin));
+    frame.file = intern(name.substr(0, begin));
     name.remove_prefix(end + 3);
   }
-  frame.function = trace_.tables.strings.intern(without_address(name));
+  frame.function = intern(without_address(name));
   return trace_.tables.frames.intern(frame);
 }
 
@@ -61,7 +74,7 @@ void ProfilerEvents::add_change(const ProfilerEvent& event, uint32_t thread) {
   const bool is_host = event.device_type == 0;
   const int64_t device = is_host ? 0 : event.device;
   if (event.bytes == 0 || event.bytes == INT64_MIN || event.address == 0 || device < 0 ||
-      device > static_cast<int64_t>(kMaxDevice)) {
+      device > kMaxDevice) {
     ++without_use_;
     return;
   }
@@ -71,6 +84,7 @@ void ProfilerEvents::add_change(const ProfilerEvent& event, uint32_t thread) {
                       .thread = thread,
                       .device = static_cast<uint32_t>(device),
                       .is_host = is_host});
+  memory_bytes_ += sizeof(Change) + sizeof(size_t) + sizeof(MemoryChange) + 2 * sizeof(Event);
 }
 
 void ProfilerEvents::add(const ProfilerEvent& event) {
@@ -88,10 +102,12 @@ void ProfilerEvents::add(const ProfilerEvent& event) {
   if (is_python || event.category == "cpu_op") {
     const FrameId frame = frame_of(event.name, is_python);
     calls_[thread_of(event)].push_back({event.begin_us, end_us, frame});
+    memory_bytes_ += sizeof(Call);
   } else if (event.category == "user_annotation") {
-    const StringId name = trace_.tables.strings.intern(event.name);
+    const StringId name = intern(event.name);
     regions_.push_back({event.begin_us, name, true});
     regions_.push_back({end_us, name, false});
+    memory_bytes_ += 2 * (sizeof(Region) + sizeof(Annotation));
   }
 }
 
@@ -118,7 +134,11 @@ void ProfilerEvents::find_stacks(std::vector<Call>& calls, const std::vector<siz
         continue;
       frames.push_back(frame);
     }
+    const size_t before = trace_.tables.stacks.size();
     change.stack = trace_.tables.stacks.intern(frames);
+    if (trace_.tables.stacks.size() != before)
+      memory_bytes_ += frames.size() * sizeof(FrameId) + kEntryBytes;
+    if (is_full()) return;
     trace_.has_stacks |= change.stack != 0;
   }
 }
@@ -159,6 +179,7 @@ void ProfilerEvents::place_annotations(uint32_t device) {
 }
 
 Result<> ProfilerEvents::finish() {
+  if (is_full()) return tl::unexpected(rows::beyond_memory(max_memory_bytes_));
   if (changes_.empty())
     return fail(Code::kBadInput,
                 "the trace has no [memory] events of torch.profiler: record it with "
@@ -178,6 +199,7 @@ Result<> ProfilerEvents::finish() {
   for (size_t i = 0; i < changes_.size(); ++i) changes_of[changes_[i].thread].push_back(i);
   for (size_t thread = 0; thread < calls_.size(); ++thread)
     find_stacks(calls_[thread], changes_of[thread]);
+  if (is_full()) return tl::unexpected(rows::beyond_memory(max_memory_bytes_));
   place_events();
   place_annotations(trace_.devices.front().ordinal);
   trace_.has_time = true;

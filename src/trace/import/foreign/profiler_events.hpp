@@ -2,6 +2,7 @@
 // foreign/; one thread at a time.
 #pragma once
 
+#include "base/memory.hpp"
 #include "base/pod_vector.hpp"
 #include "base/result.hpp"
 #include "trace/trace.hpp"
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,14 +32,18 @@ struct ProfilerEvent {
   int64_t device_type = 0;  // c10::DeviceType: 0 is the processor
 };
 
+// A small compressed file may have more events than the machine has memory for.
 class ProfilerEvents {
  public:
-  explicit ProfilerEvents(Trace& trace) : trace_(trace) {}
+  explicit ProfilerEvents(Trace& trace, uint64_t max_memory_bytes = default_memory_limit_bytes())
+      : trace_(trace), max_memory_bytes_(max_memory_bytes) {}
 
   // What times count from; before or after the events.
   void set_base_ns(int64_t base_ns) { base_ns_ = base_ns; }
   void add(const ProfilerEvent& event);
-  // Fills the trace. kBadInput: there are no events of memory.
+  // Whether the events need more memory than that: no more are to be added.
+  [[nodiscard]] bool is_full() const { return memory_bytes_ > max_memory_bytes_; }
+  // Fills the trace. kBadInput: there are no events of memory. kTooLarge: is_full().
   [[nodiscard]] Result<> finish();
 
  private:
@@ -64,6 +70,7 @@ class ProfilerEvents {
 
   void add_change(const ProfilerEvent& event, uint32_t thread);
   [[nodiscard]] uint32_t thread_of(const ProfilerEvent& event);
+  [[nodiscard]] StringId intern(std::string_view text);
   [[nodiscard]] FrameId frame_of(std::string_view name, bool is_python);
   void find_stacks(std::vector<Call>& calls, const std::vector<size_t>& changes);
   void place_events();
@@ -71,6 +78,8 @@ class ProfilerEvents {
   [[nodiscard]] int64_t time_ns(double time_us) const;
 
   Trace& trace_;
+  const uint64_t max_memory_bytes_;
+  uint64_t memory_bytes_ = 0;  // of the events, and of what they become
   int64_t base_ns_ = 0;
   std::map<std::pair<int64_t, int64_t>, uint32_t> threads_;
   std::vector<std::vector<Call>> calls_;  // by thread

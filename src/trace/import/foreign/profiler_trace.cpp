@@ -66,6 +66,8 @@ class TraceHandler final : public nlohmann::json_sax<Json> {
   TraceHandler(Characters::Place& place, ProfilerEvents& events) : place_(place), events_(events) {}
 
   [[nodiscard]] bool has_events() const { return has_events_; }
+  // Once it is, the parser ends.
+  [[nodiscard]] bool is_too_deep() const { return depth_ > kMaxDepth; }
   [[nodiscard]] const std::string& complaint() const { return complaint_; }
 
   bool null() override { return token(); }
@@ -95,16 +97,16 @@ class TraceHandler final : public nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return token(); }
   bool start_object(size_t) override {
     if (++depth_ == kEventDepth && is_in_events_) event_ = {};
-    return token();
+    return token() && !is_too_deep();
   }
   bool end_object() override {
     if (depth_-- == kEventDepth && is_in_events_) events_.add(event_);
-    return token();
+    return token() && !events_.is_full();
   }
   bool start_array(size_t) override {
     if (++depth_ == kEventDepth - 1 && root_key_ == "traceEvents")
       is_in_events_ = has_events_ = true;
-    return token();
+    return token() && !is_too_deep();
   }
   bool end_array() override {
     if (depth_-- == kEventDepth - 1) is_in_events_ = false;
@@ -123,6 +125,7 @@ class TraceHandler final : public nlohmann::json_sax<Json> {
 
  private:
   static constexpr size_t kEventDepth = 3;  // root, array, event
+  static constexpr size_t kMaxDepth = 256;
 
   bool token() {
     place_.since_token = 0;
@@ -172,10 +175,14 @@ Result<Trace> import_profiler_trace(ByteSource& source, const OpenOptions& optio
   if (place.is_too_long)
     return fail(Code::kTooLarge, "expected texts of at most {}, found a longer one at byte {}",
                 format_bytes(kMaxTokenBytes), format_count(offset));
-  if (!is_complete && !place.is_at_end)
+  if (handler.is_too_deep())
+    return fail(Code::kBadInput,
+                "expected JSON of torch.profiler, found too many levels at byte {}",
+                format_count(offset));
+  if (!is_complete && !place.is_at_end && !events.is_full())
     return fail(Code::kBadInput, "expected JSON of torch.profiler, found an error at byte {}: {}",
                 format_count(offset), handler.complaint());
-  if (!is_complete) trace.origin.truncated_at_byte = offset;
+  if (!is_complete && !events.is_full()) trace.origin.truncated_at_byte = offset;
   if (is_complete && !handler.has_events())
     return fail(Code::kBadInput,
                 "expected a trace of torch.profiler, found JSON without \"traceEvents\"");

@@ -68,6 +68,13 @@ Result<DeviceKind> parse_device_kind(std::string_view text) {
   return fail(Code::kBadInput, "expected gpu or host, found '{}'", printable(text.substr(0, 40)));
 }
 
+Error beyond_memory(uint64_t max_memory_bytes) {
+  return {Code::kTooLarge,
+          trf("the file needs more than {} of memory, which this machine can spare: read it on a "
+              "machine with more",
+              format_bytes(max_memory_bytes))};
+}
+
 Result<> Collector::add(const Row& row) {
   VRAM_TRY_ASSIGN(const auto device, device_of(row));
   Tables& tables = trace_.tables;
@@ -86,10 +93,7 @@ Result<> Collector::add(const Row& row) {
   device->events.push_back(event);
   memory_bytes_ += sizeof(Event);
   if (memory_bytes_ <= max_memory_bytes_) return {};
-  return fail(Code::kTooLarge,
-              "the file needs more than {} of memory, which this machine can spare: read it on a "
-              "machine with more",
-              format_bytes(max_memory_bytes_));
+  return tl::unexpected(beyond_memory(max_memory_bytes_));
 }
 
 void Collector::finish() {

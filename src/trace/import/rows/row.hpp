@@ -43,6 +43,9 @@ template <typename Number>
 template <typename Number>
 [[nodiscard]] Result<Number> parse_whole(std::string_view text);
 
+// kTooLarge, of a file that needs more memory than that.
+[[nodiscard]] Error beyond_memory(uint64_t max_memory_bytes);
+
 // Collects rows of all devices in any order into a trace with the events of one device after
 // another. A small compressed file may have more rows than the machine has memory for.
 class Collector {
