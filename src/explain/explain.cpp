@@ -89,6 +89,15 @@ void explain_states(const Sources& sources, DeviceReport& report) {
   report.at_reserved_peak = std::move(states[1]);
 }
 
+// Of all devices together: timelines are most of a report of many.
+constexpr size_t kMaxSlices = 64'000;
+
+uint32_t slices_of_each(const trace::Trace& trace, const ExplainOptions& options) {
+  const size_t share = kMaxSlices / std::max<size_t>(1, trace.devices.size());
+  return static_cast<uint32_t>(
+      std::min<size_t>(options.timeline_slices, std::max<size_t>(1, share)));
+}
+
 // The stages of the work, and the share of it before each: measured on 10 million events.
 struct Stage {
   std::string_view name;
@@ -125,7 +134,7 @@ DeviceReport explain_device(const trace::Trace& trace, const trace::DeviceTrace&
       replay::find_baseline(trace, device, replay::FoundBlocks(trace.tables));
   const History history = replay_history(trace, device, baseline);
   enter(kCurveStage);
-  const Curve curve = draw_curve(trace, device, history, clock, options.timeline_slices);
+  const Curve curve = draw_curve(trace, device, history, clock, slices_of_each(trace, options));
   const Scopes scopes = build_scopes(trace, device);
   const Names names = find_names(trace, device, history);
   const Sources sources{trace, device, history, clock, curve, scopes, names};

@@ -13,8 +13,8 @@
 namespace vram::explain {
 
 struct ExplainOptions {
-  std::optional<uint32_t> device;  // the device to lead with
-  uint32_t timeline_slices = 1000;
+  std::optional<uint32_t> device;   // the device to lead with
+  uint32_t timeline_slices = 1000;  // of each device, or fewer if there are more than 64
   // Called as each stage of the work begins, with the share of all work before it: 0 to 1. From the
   // calling thread.
   std::function<void(std::string_view stage, double share)> progress = {};

@@ -35,6 +35,36 @@ TEST(Explain, LeadsWithTheLargestPeakUnlessAsked) {
   EXPECT_EQ(explain(trace, {.device = 0}).value().main_device, 0U);
 }
 
+// Else a recording of some MiB with thousands of devices would make a document of a GiB.
+TEST(Explain, TimelinesOfManyDevicesAreShorter) {
+  testing::TraceBuilder builder;
+  trace::Trace trace = builder.build().trace;
+  trace.devices.clear();
+  for (uint32_t ordinal = 0; ordinal < 1000; ++ordinal) {
+    trace::DeviceTrace device;
+    device.ordinal = ordinal;
+    device.first_event = trace.events.size();
+    device.event_count = 2;
+    trace.devices.push_back(std::move(device));
+    for (const auto kind : {trace::EventKind::kAlloc, trace::EventKind::kFreeCompleted}) {
+      trace::Event event;
+      event.kind = kind;
+      event.address = 512;
+      event.size_bytes = 512;
+      event.time_ns = kind == trace::EventKind::kAlloc ? 0 : 1'000'000;
+      trace.events.push_back(event);
+    }
+  }
+  trace.has_time = true;
+  const Report report = explain(trace).value();
+  size_t slices = 0;
+  for (const DeviceReport& device : report.devices) {
+    EXPECT_GE(device.timeline.size(), 10U);
+    slices += device.timeline.size();
+  }
+  EXPECT_LE(slices, 64'000U);
+}
+
 TEST(Explain, CountsWhatHappened) {
   const Report report = explain(two_devices()).value();
   const DeviceReport& device = report.devices[1];
