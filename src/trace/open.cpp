@@ -41,6 +41,7 @@ class ResumedSource final : public ByteSource {
   [[nodiscard]] bool is_truncated() const override { return source_->is_truncated(); }
   [[nodiscard]] std::string_view compression() const override { return source_->compression(); }
   [[nodiscard]] uint64_t total_bytes() const override { return source_->total_bytes(); }
+  [[nodiscard]] uint64_t packed_bytes() const override { return source_->packed_bytes(); }
 
  private:
   std::unique_ptr<ByteSource> source_;

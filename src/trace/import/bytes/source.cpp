@@ -67,6 +67,7 @@ class GzSource final : public ByteSource {
   }
   [[nodiscard]] bool is_truncated() const override { return is_truncated_; }
   [[nodiscard]] std::string_view compression() const override { return "gz"; }
+  [[nodiscard]] uint64_t packed_bytes() const override { return input_.offset(); }
 
  private:
   Result<> inflate_some() {
@@ -241,7 +242,20 @@ bool ByteWindow::read_more() {
                        format_bytes(options_.max_bytes))};
     return false;
   }
+  if (is_bomb()) {
+    error_ = Error{Code::kTooLarge,
+                   trf("the file unpacks to more than {} times its size, as no recording does: to "
+                       "read it nevertheless, unpack it first",
+                       format_count(kMinBombFactor))};
+    return false;
+  }
   return true;
+}
+
+bool ByteWindow::is_bomb() const {
+  const uint64_t unpacked = base_offset_ + end_;
+  const uint64_t packed = source_.packed_bytes();
+  return packed != 0 && unpacked > options_.min_bomb_bytes && unpacked / kMinBombFactor > packed;
 }
 
 uint64_t ByteWindow::skip(const uint8_t* keep, uint64_t count) {
@@ -288,6 +302,7 @@ class XzSource final : public ByteSource {
   }
   [[nodiscard]] bool is_truncated() const override { return is_truncated_; }
   [[nodiscard]] std::string_view compression() const override { return "xz"; }
+  [[nodiscard]] uint64_t packed_bytes() const override { return input_.offset(); }
 
  private:
   Result<> unpack_some() {
@@ -343,6 +358,7 @@ class ZstdSource final : public ByteSource {
   }
   [[nodiscard]] bool is_truncated() const override { return is_truncated_; }
   [[nodiscard]] std::string_view compression() const override { return "zst"; }
+  [[nodiscard]] uint64_t packed_bytes() const override { return input_.offset(); }
 
  private:
   Result<> unpack_some(ZSTD_outBuffer& out) {

@@ -39,6 +39,8 @@ class ByteSource {
   [[nodiscard]] virtual std::string_view compression() const { return {}; }
   // Total of decompressed bytes, if known; else 0.
   [[nodiscard]] virtual uint64_t total_bytes() const { return 0; }
+  // Compressed bytes that have been unpacked so far; 0: of plain bytes.
+  [[nodiscard]] virtual uint64_t packed_bytes() const { return 0; }
 };
 
 [[nodiscard]] std::unique_ptr<ByteSource> file_source(InputFile file);
@@ -53,9 +55,15 @@ class ByteSource {
 // pointers and advanced by refill(). Holds 128 KiB; more only while a long text needs it. Use it
 // from one thread.
 
+// A compressed file that has unpacked to this many bytes, and to so many times its own, is a bomb.
+// JSON of snapshots, which repeats whole stacks, is packed to a few hundredths.
+inline constexpr uint64_t kMinBombBytes = uint64_t{1} << 30;
+inline constexpr uint64_t kMinBombFactor = 1000;
+
 struct WindowOptions {
   uint64_t max_bytes = uint64_t{1} << 40;  // of the decompressed content
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
+  uint64_t min_bomb_bytes = kMinBombBytes;
 };
 
 class ByteWindow {
@@ -80,6 +88,7 @@ class ByteWindow {
 
  private:
   bool read_more();
+  [[nodiscard]] bool is_bomb() const;
   ByteSource& source_;
   WindowOptions options_;
   PodVector<uint8_t> buffer_;

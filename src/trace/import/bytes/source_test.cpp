@@ -2,6 +2,7 @@
 
 #include "trace/testing/import_bytes.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lzma.h>
 #include <zlib.h>
@@ -172,6 +173,24 @@ TEST(WindowTest, StopsAtTheLimit) {
   EXPECT_FALSE(window.refill(window.begin(), 200'000));
   ASSERT_TRUE(window.error());
   EXPECT_EQ(window.error()->code, Code::kTooLarge);
+}
+
+// A few KiB that would keep vram busy for hours.
+TEST(WindowTest, RefusesBombs) {
+  constexpr uint64_t kMin = 1 << 20;
+  const auto reads = [](std::string_view packed) {
+    const auto source = decompressed(memory_source(bytes_of(packed))).value();
+    ByteWindow window(*source, {.progress = nullptr, .min_bomb_bytes = kMin});
+    (void)window.skip(window.begin(), uint64_t{1} << 40);
+    return window.error() ? window.error()->message : "";
+  };
+  const std::string spaces(16 << 20, ' ');
+  EXPECT_THAT(reads(xz(spaces)), testing::HasSubstr("unpack it first"));
+  EXPECT_THAT(reads(zst(spaces)), testing::HasSubstr("1,000 times its size"));
+  EXPECT_THAT(reads(gz(spaces)), testing::HasSubstr("unpack it first"));
+  EXPECT_EQ(reads(spaces), "");
+  EXPECT_EQ(reads(xz(spaces.substr(0, kMin))), "");
+  EXPECT_EQ(reads(xz(sample() + sample())), "");
 }
 
 }  // namespace
