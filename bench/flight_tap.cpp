@@ -1,16 +1,19 @@
-// A stand-in for vram's tap on PyTorch's allocator of GPU memory (python/vram/torch/adapter), for
-// machines without a GPU: requests for memory of the CPU make the calls that the tap makes, to one
-// library or another. flight_tap.py compiles and loads this; one thread allocates.
+// Makes the calls of vram's tap on PyTorch's allocator (python/vram/torch/adapter) to one library
+// or another. flight_tap.py compiles and loads this. On a machine without a GPU it is the tap:
+// PyTorch's requests for memory of the CPU make the calls. With TAP_OF_GPU it stands before the
+// library: the adapter finds these functions instead of the library's. One thread allocates.
 #include <algorithm>
 #include <array>
-#include <c10/core/Allocator.h>
-#include <c10/core/CPUAllocator.h>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <thread>
 #include <vector>
 #include <vram/record.h>
+#ifndef TAP_OF_GPU
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#endif
 
 namespace {
 
@@ -40,10 +43,6 @@ struct Tap {
 };
 Tap tap;
 
-void evict() {
-  for (size_t i = 0; i < tap.evictor.size(); i += 8) tap.read += tap.evictor[i];
-}
-
 template <typename Action>
 auto timed(Part part, const Action& action) {
   struct Timer {
@@ -59,24 +58,38 @@ auto timed(Part part, const Action& action) {
   return action();
 }
 
+uint32_t capture() {
+  ++tap.requests;
+  return tap.capture != nullptr ? timed(kStack, tap.capture) : 0;
+}
+
+void emit(const vram_event& event) {
+  if (tap.emit == nullptr) return;
+  timed(event.kind == VRAM_EVENT_ALLOC ? kAlloc : kFree, [&] { tap.emit(&event); });
+}
+
+#ifndef TAP_OF_GPU
+
+void evict() {
+  for (size_t i = 0; i < tap.evictor.size(); i += 8) tap.read += tap.evictor[i];
+}
+
 void emit(vram_event_kind kind, const void* block, size_t bytes, uint32_t stack) {
   vram_event event{};
   event.kind = kind;
   event.address = reinterpret_cast<uint64_t>(block);
   event.size_bytes = bytes;
   event.stack = stack;
-  tap.emit(&event);
+  emit(event);
 }
 
 class Tapped final : public at::Allocator {
  public:
   at::DataPtr allocate(size_t bytes) override {
-    ++tap.requests;
     evict();
-    const uint32_t stack = tap.capture != nullptr ? timed(kStack, tap.capture) : 0;
+    const uint32_t stack = capture();
     at::DataPtr data = native->allocate(bytes);
-    if (data.get() != nullptr && tap.emit != nullptr)
-      timed(kAlloc, [&] { emit(VRAM_EVENT_ALLOC, data.get(), bytes, stack); });
+    if (data.get() != nullptr) emit(VRAM_EVENT_ALLOC, data.get(), bytes, stack);
     (void)data.compare_exchange_deleter(native->raw_deleter(), &release);
     return data;
   }
@@ -89,34 +102,42 @@ class Tapped final : public at::Allocator {
 
  private:
   static void release(void* block) {
-    if (block != nullptr) evict();
-    if (block != nullptr && tap.emit != nullptr)
-      timed(kFree, [&] { emit(VRAM_EVENT_FREE, block, 0, 0); });
+    if (block != nullptr) {
+      evict();
+      emit(VRAM_EVENT_FREE, block, 0, 0);
+    }
     native->raw_deleter()(block);
   }
 };
 
+#endif
+
 }  // namespace
 
-extern "C" {
+#define EXPORTED extern "C" __attribute__((visibility("default")))
 
-C10_EXPORT void install_tap() {
+#ifdef TAP_OF_GPU
+EXPORTED uint32_t vram_try_capture_stack() { return capture(); }
+EXPORTED void vram_record_event(const vram_event* event) { emit(*event); }
+#else
+EXPORTED void install_tap() {
   static Tapped tapped;
   Tapped::native = c10::GetCPUAllocator();
   c10::SetCPUAllocator(&tapped, 255);
 }
-// Which calls are made from now on; nullptr: none.
-C10_EXPORT void use(Capture capture, Emit emit) {
+#endif
+// Which functions are called from now on; nullptr: none.
+EXPORTED void use(Capture capture, Emit emit) {
   tap.capture = capture;
   tap.emit = emit;
 }
-C10_EXPORT void set_timed(int is_timed) { tap.is_timed = is_timed != 0; }
-C10_EXPORT void set_evicted(size_t bytes) { tap.evictor.assign(bytes / 8, 1); }
-C10_EXPORT uint64_t count_requests() { return tap.requests; }
-C10_EXPORT uint64_t ticks_now() { return ticks(); }
+EXPORTED void set_timed(int is_timed) { tap.is_timed = is_timed != 0; }
+EXPORTED void set_evicted(size_t bytes) { tap.evictor.assign(bytes / 8, 1); }
+EXPORTED uint64_t count_requests() { return tap.requests; }
+EXPORTED uint64_t ticks_now() { return ticks(); }
 // The mean of a part's shorter 90 % since the last call, as a processor's counter may advance by 10
 // ns at a time; 0: there was none.
-C10_EXPORT double take_mean(int part) {
+EXPORTED double take_mean(int part) {
   std::vector<uint32_t>& all = tap.times[static_cast<size_t>(part)];
   const auto end = all.begin() + static_cast<ptrdiff_t>(all.size() * 9 / 10);
   if (end == all.begin()) return 0;
@@ -127,7 +148,7 @@ C10_EXPORT double take_mean(int part) {
   return mean;
 }
 // Of a stack in a thread that runs no Python code, as autograd's.
-C10_EXPORT double ticks_without_python(Capture capture, int calls) {
+EXPORTED double ticks_without_python(Capture capture, int calls) {
   double mean = 0;
   std::thread([&] {
     (void)capture();
@@ -137,5 +158,3 @@ C10_EXPORT double ticks_without_python(Capture capture, int calls) {
   }).join();
   return mean;
 }
-
-}  // extern "C"
