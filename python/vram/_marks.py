@@ -32,6 +32,12 @@ def functions() -> Functions:
     return Functions(*(keeping_the_lock(loaded, f"vram_{which}") for which in Functions._fields))
 
 
+@cache
+def _step() -> Callable[[], None]:
+    function: Callable[[], None] = keeping_the_lock(library(), "vram_step")
+    return function
+
+
 class _Encoded(dict):  # type: ignore[type-arg]
     """Names as bytes, each encoded once."""
 
@@ -79,8 +85,9 @@ def scope_end() -> None:
 
 def step() -> None:
     """Begin a step of training."""
-    end_trail()
-    library().vram_step()
+    if _thread.trailing:
+        end_trail()
+    _step()()
 
 
 def trail(*names: str) -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import vram
+from vram import _marks
 from vram.recording import _pinned
 
 
@@ -56,3 +57,20 @@ def test_each_recording_begins_with_it(machine: Machine, tmp_path: Path) -> None
         with vram.record(tmp_path / name, stacks=None):
             vram.step()
     assert machine.readings == 2
+
+
+def test_a_step_between_two_readings_does_not_ask_whether_a_recording_runs(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def is_recording() -> bool:
+        asked.append(True)
+        return True
+
+    monkeypatch.setattr(_marks, "is_recording", is_recording)
+    with vram.record(tmp_path / "run.vtrace", stacks=None):
+        for _ in range(5):
+            machine.now_ns += 4_000_000
+            vram.step()
+    assert (len(asked), machine.readings) == (1, 1)

@@ -82,8 +82,7 @@ def step() -> None:
     >>> for batch in range(3):
     ...     vram.step()
     """
-    if _marks.is_recording():
-        _pinned.record()
+    _pinned.record()
     _marks.step()
     _flight.attach_once_imported()
     now_ns = time.monotonic_ns()

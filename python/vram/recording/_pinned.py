@@ -20,12 +20,14 @@ class _State:
 
 
 def record() -> None:
-    """Record how much pinned host memory the allocator has, and how much of it is in use; nothing where that is unknown.
+    """Record how much pinned host memory the allocator has, and how much of it is in use; nothing where that is unknown or nothing is recorded.
 
     Reading takes at most a thousandth of the program's time: in steps of a few milliseconds, it is not done at each.
     """
     began_ns = time.perf_counter_ns()
     if _State.recording == _marks.recordings() and began_ns < _State.next_ns:
+        return
+    if not _marks.is_recording():
         return
     torch: Any = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
