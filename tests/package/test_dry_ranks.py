@@ -135,3 +135,20 @@ def test_gradients_of_parts_are_added_up(tmp_path: Path) -> None:
             loss = nn.functional.cross_entropy(scores, torch.zeros(8, dtype=torch.int64, device="cuda"))
             (loss + scores.float().mean()).backward()
         assert model.weight.grad.to_local().shape == (512, 512)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_batches_are_normalized_over_all_ranks(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Besides the parameters, a layer keeps what it normalizes, its result, and statistics."""
+    with dry_run(path=tmp_path / "dry.vtrace", world_size=4) as run:
+        torch.distributed.init_process_group("nccl")
+        layers: Any = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm2d(16))).cuda()
+        images = torch.randn(8, 16, 32, 32, device="cuda", dtype=dtype, requires_grad=True)
+        before = torch.cuda.memory_allocated()
+        result = layers(images)
+        assert images.nbytes <= torch.cuda.memory_allocated() - before < images.nbytes + 4096
+        result.sum().backward()
+        assert images.grad is not None
+        assert (images.grad.shape, images.grad.dtype) == (images.shape, dtype)
+        assert layers[0].weight.grad.shape == (16,)
+    assert not run.unknown_operators

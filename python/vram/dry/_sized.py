@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from vram._texts import tr
-from vram.dry import _bounds, _known
+from vram.dry import _bounds, _known, _synchronized
 from vram.dry._lines import warn
 
 _ATEN = torch.ops.aten
@@ -228,8 +228,9 @@ def _transduced(_values: Any, _func: Any, args: Any) -> Any:
     return logits.new_empty(target_lengths.shape[0]), torch.empty_like(logits)
 
 
-# The results of operators of other libraries that have no fake kernel, or one without a size.
+# The results of operators, mostly of other libraries, that have no fake kernel, or one without a size.
 OF_LIBRARIES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "torchvision::nms": _suppressed,
     "torchaudio::rnnt_loss_forward": _transduced,
+    **_synchronized.OPERATORS,
 }
