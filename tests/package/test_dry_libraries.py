@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,14 @@ def test_a_truth_value_is_a_number(tmp_path: Path) -> None:
         assert str(float(found[0])) == "1.0"
         with pytest.raises(DryRunError, match="item"):
             bool(found[0])
+
+
+def test_a_line_is_warned_about_once(tmp_path: Path) -> None:
+    """As by warnings.warn(). Another dry run warns again."""
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as warned, dry(tmp_path):
+            warnings.simplefilter("default")
+            loss, kept = torch.ones(3, device="cuda").requires_grad_().sum(), torch.zeros(1)
+            for _ in range(3):
+                kept.copy_(loss)
+        assert [str(each.message)[:20] for each in warned] == ["aten::copy_ writes v"]

@@ -11,6 +11,7 @@ import sysconfig
 import warnings
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 from vram._texts import tr
 
@@ -68,8 +69,17 @@ def key_of(frame: FrameType | None) -> str:
     return "train.py:1" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
+# By file, what warnings.warn() keeps in each module: the warnings that it has shown.
+_shown: dict[str, dict[Any, Any]] = {}
+
+
+def forget_warnings() -> None:
+    """Show warnings again that were shown for the same lines: another dry run begins."""
+    _shown.clear()
+
+
 def warn(text: str) -> None:
-    """Warn about the line of the program that is running."""
+    """Warn about the line of the program that is running; once, unless the program's filters say otherwise."""
     frame = users_frame()
     file, line = ("vram.dry_run", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-    warnings.warn_explicit(text, UserWarning, file, line)
+    warnings.warn_explicit(text, UserWarning, file, line, registry=_shown.setdefault(file, {}))

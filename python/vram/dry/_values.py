@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vram._error import VramError
 from vram._texts import tr
-from vram.dry._lines import is_of_library, key_of, programs_frame, users_frame, users_frames, users_line, warn
+from vram.dry._lines import (
+    forget_warnings,
+    is_of_library,
+    key_of,
+    programs_frame,
+    users_frame,
+    users_frames,
+    users_line,
+    warn,
+)
 from vram.dry._readers import (
     ENDLESS,
     LIBRARIES,
@@ -257,6 +266,7 @@ class Values:
         """Note from now on what counts as the largest possible."""
         global _largest_at
         _largest_at = self.largest_sizes
+        forget_warnings()
         _numbers_at.clear()
 
     @contextlib.contextmanager
