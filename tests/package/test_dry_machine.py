@@ -251,37 +251,46 @@ def test_an_operator_that_only_writes_needs_no_fake_kernel(tmp_path: Path) -> No
     assert run.peak.requested_bytes >= 3 * 4 * 256 * 257
 
 
+MASKS = """
+def find_packed_sequence_indices(position_ids):
+    found = (position_ids.diff(dim=-1, prepend=position_ids[:, :1] - 1) != 1).cumsum(-1)
+    is_one = not is_tracing(found) and (found[:, -1] == 0).all()
+    seen.append(is_one)
+    return None if is_one else found
+
+def needs_mask(padding):
+    if is_tracing(padding):
+        return True
+    is_whole = padding.all()
+    seen.append(is_whole)
+    return not is_whole
+"""
+
+
 def test_transformers_skips_masks_as_in_a_real_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real run finds no packed sequences in ordinary positions; the library assumes packing where tensors are fake."""
     masks: Any = ModuleType("transformers.masking_utils")
-
-    def find_packed_sequence_indices(position_ids: torch.Tensor) -> torch.Tensor | None:
-        found = (position_ids.diff(dim=-1, prepend=position_ids[:, :1] - 1) != 1).cumsum(-1)
-        is_one = not masks.is_tracing(found) and (found[:, -1] == 0).all()
-        seen.append(is_one)
-        return None if is_one else found
-
     seen: list[Any] = []
     is_tracing = masks.is_tracing = lambda tensor=None: isinstance(tensor, FakeTensor)
-
-    original = masks.find_packed_sequence_indices = find_packed_sequence_indices
+    masks.seen = seen
+    exec(compile(MASKS, "/site-packages/transformers/masking_utils.py", "exec"), masks.__dict__)
+    original = masks.find_packed_sequence_indices
     monkeypatch.setitem(sys.modules, masks.__name__, masks)
 
     class Model(nn.Module):
         def forward(self, positions: torch.Tensor) -> Any:
             return masks.find_packed_sequence_indices(positions)
 
-    def needs_mask(padding: torch.Tensor) -> bool:
-        return bool(masks.is_tracing(padding) or padding.sum() != padding.numel())
-
     with dry_run(path=tmp_path / "dry.vtrace"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert Model()(torch.arange(8, device="cuda")[None]) is None
         assert isinstance(seen.pop(), FakeTensor), "read while what it was computed from is alive, as in a real run"
-        assert masks.is_tracing(torch.rand(1, device="cuda")), "elsewhere the library decides as before"
-        assert not needs_mask(torch.ones(2, 8, dtype=torch.int64, device="cuda").to(torch.bool))
-        assert needs_mask(torch.tensor([[1, 1], [1, 0]]).cuda().to(torch.bool))
-        assert needs_mask(torch.randint(2, (2, 8), device="cuda").to(torch.bool)), "padding that is not known"
+        assert not masks.needs_mask(torch.ones(2, 8, dtype=torch.int64, device="cuda").to(torch.bool))
+        assert masks.needs_mask(torch.tensor([[1, 1], [1, 0]]).cuda().to(torch.bool))
+        seen.clear()
+        assert masks.needs_mask(torch.randint(2, (2, 8), device="cuda").to(torch.bool)), "padding that is not known"
+        assert [each.device.type for each in seen] == ["cuda"], "its answer takes memory, as in a real run"
+        seen.clear()
         assert Model()(torch.tensor([[0, 1, 0, 1]])).tolist() == [[0, 0, 1, 1]]
     assert (masks.find_packed_sequence_indices, masks.is_tracing) == (original, is_tracing)
 

@@ -57,8 +57,8 @@ def is_logged() -> bool:
     return False
 
 
-# What is read here decides whether a sequence ends, which needs the most memory if it does not.
-ENDLESS = (os.path.join("transformers", "generation", "utils.py"),)
+# What is read here decides whether a sequence ends, or whether nothing is masked, where "no" needs the most memory.
+NEGATED = (os.path.join("transformers", "generation", "utils.py"), os.path.join("transformers", "masking_utils.py"))
 
 
 def is_in(files: tuple[str, ...]) -> bool:

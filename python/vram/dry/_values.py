@@ -30,9 +30,9 @@ from vram.dry._lines import (
     warn,
 )
 from vram.dry._readers import (
-    ENDLESS,
     LIBRARIES,
     METRICS,
+    NEGATED,
     PRETENDED,
     is_formatting,
     is_in,
@@ -318,7 +318,7 @@ class Values:
         by_torch = read_by_torch(is_bool=is_bool)
         if by_torch is not None:
             return by_torch
-        if is_bool and is_in(ENDLESS):
+        if is_bool and is_in(NEGATED):
             return False
         if is_bool and is_in(LIBRARIES):
             return True
