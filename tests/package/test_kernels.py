@@ -167,7 +167,7 @@ def test_sums_so_far_need_a_copy_of_another_type() -> None:
         ("any.default", (tensor(16384, 8192),), (), [4096, 4]),
         ("var.correction", (tensor(100000, 16),), (), [3136, 4]),
         ("_softmax_backward_data.default", (tensor(12, 2400).t(), tensor(2400, 12), 1), (), [115200, 115200]),
-        ("logsumexp.default", (tensor(4096, 4096), [0]), (tensor(4096),), [16384, 16384, 4096, 67108864, 134217728, 128]),
+        ("logsumexp.default", (tensor(4096, 4096), [0]), (tensor(4096),), [16384, 134217728, 128, 16384, 4096, 67108864, 134217728, 128]),
         (
             "_unique2.default",
             (tensor(40000, dtype=I64), True, True, True),
@@ -175,6 +175,8 @@ def test_sums_so_far_need_a_copy_of_another_type() -> None:
             [320000, 320000, 320000, radix_sort_bytes(40000, 64), 320000, scan_bytes(40000), 8, unique_bytes(40000)],
         ),
         ("_unique2.default", (tensor(40000),), (), [160000, radix_sort_bytes(40000, 32, 4) - 320000, 8, unique_bytes(40000)]),
+        ("randperm.default", (20_000,), (tensor(20_000, dtype=I64),), [160000, 80000, 80000, radix_sort_bytes(20_000, 31, 4)]),
+        ("randperm.default", (31_000,), (tensor(31_000, dtype=I64),), [248000, 248000, 248000, radix_sort_bytes(31_000, 33)]),
         ("unique_dim.default", (tensor(1000, 40), 1), (), [160000, 320, 512, unique_bytes(40)]),
         ("topk.default", (tensor(5, 338624), 24), (tensor(5, 24),), [20, 40, 40, 376320, 5120, 2940, 2940, 1279, 1279]),
         ("topk.default", (tensor(1000000, dtype=BF16), 2, 0), (tensor(2),), [2, 8, 8, 400384, 1024, 3128, 3128, 1279, 1279]),

@@ -63,6 +63,15 @@ def scan_bytes(count: int, element_bytes: int = 8) -> int:
     return _state_bytes(ceil_div(count, _SCAN_TILES[element_bytes]), element_bytes)
 
 
+def permutation_bits(count: int) -> int:
+    """Return how many random bits torch.randperm sorts by: so many that equal ones are rare (aten/src/ATen/native/cuda/Randperm.cu)."""
+    return min(64, math.ceil(math.log2(count - (6 * count * count + 1) / (12 * math.log(0.9)))))
+
+
+def permutation_key_bytes(count: int) -> int:
+    return 4 if permutation_bits(count) <= 32 else 8
+
+
 def selecting_blocks(tensor: Any, dim: int | None, processors: int) -> int:
     """Return how many blocks of torch.topk write down what they counted; 0: each row has one, which needs no memory."""
     length = int(tensor.shape[-1 if dim is None else dim]) if len(tensor.shape) else 1
