@@ -27,6 +27,9 @@ constexpr int kSetMinVersion = 123;
 constexpr int kSetMaxVersion = 124;
 constexpr long kReleaseBuffers = 0x10;  // of idle connections
 constexpr long kNoSessionCache = 0;
+// Each would cost the server as much as a new connection. OpenSSL 3 allows none unless it is
+// configured to.
+constexpr uint64_t kNoRenegotiation = uint64_t{1} << 30U;
 constexpr int kPem = 1;
 constexpr int kVerifyPeer = 1;
 constexpr int kFailWithoutCertificate = 2;
@@ -130,6 +133,7 @@ Result<> TlsContext::apply(const TlsSettings& settings, const TlsTexts& texts) {
   api_.set_password_callback(get(), no_password);
   (void)api_.context_control(get(), kSetMode, kReleaseBuffers, nullptr);
   (void)api_.context_control(get(), kSetSessionCache, kNoSessionCache, nullptr);
+  (void)api_.set_options(get(), kNoRenegotiation);
   (void)api_.set_session_id_context(get(),
                                     reinterpret_cast<const unsigned char*>(kSessionName.data()),
                                     static_cast<unsigned>(kSessionName.size()));
@@ -224,6 +228,7 @@ Result<OpenSsl> OpenSsl::load(const std::vector<std::string>& files) {
   needed.find("SSL_CTX_new", api.context_new);
   needed.find("SSL_CTX_free", api.context_free);
   needed.find("SSL_CTX_ctrl", api.context_control);
+  needed.find("SSL_CTX_set_options", api.set_options);
   needed.find("SSL_CTX_use_certificate_chain_file", api.use_certificate_chain);
   needed.find("SSL_CTX_use_PrivateKey_file", api.use_private_key);
   needed.find("SSL_CTX_check_private_key", api.check_private_key);

@@ -37,6 +37,7 @@ struct OpenSsl {
   Context* (*context_new)(const Method*) = nullptr;
   void (*context_free)(Context*) = nullptr;
   long (*context_control)(Context*, int command, long number, void* pointer) = nullptr;
+  uint64_t (*set_options)(Context*, uint64_t options) = nullptr;
   int (*use_certificate_chain)(Context*, const char* file) = nullptr;
   int (*use_private_key)(Context*, const char* file, int type) = nullptr;
   int (*check_private_key)(const Context*) = nullptr;

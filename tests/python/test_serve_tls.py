@@ -2,6 +2,7 @@
 
 VRAM_BINARY names the program under test.
 """
+# size: what clients and attackers do with each setting of TLS
 
 import contextlib
 import ctypes
@@ -106,6 +107,42 @@ def test_clients_that_know_the_authority_are_answered(
         with pytest.raises((http.client.HTTPException, OSError)):
             plain.getresponse()
         wait_until(lambda: any("TLS: " in line["message"] for line in serve.events("client-error")))
+        assert serve.end() == 0
+
+
+def asked(serve: Serve, authority: Authority, version: str, command: str, times: int) -> bytes:
+    """What `openssl s_client` shows that gets one of its commands of one letter, this number of times."""
+    words = ["openssl", "s_client", version, "-connect", f"127.0.0.1:{serve.port}", "-msg"]
+    with subprocess.Popen(
+        [*words, "-CAfile", str(authority.certificate)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as client:
+        assert client.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            for _ in range(times):
+                client.stdin.write(f"{command}\n".encode())
+                client.stdin.flush()
+                time.sleep(0.05)
+        return client.communicate(timeout=120)[0]
+
+
+def test_handshakes_are_not_repeated_on_a_connection(
+    machine: Machine, tmp_path: pathlib.Path, authority: Authority
+) -> None:
+    """They would cost the server as much as new connections. OpenSSL 1.1.1 allows them, and OpenSSL 3 if it is configured so."""
+    config = tmp_path / "openssl.cnf"
+    config.write_text(
+        "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = defaults\n"
+        "[defaults]\nOptions = ClientRenegotiation\n"
+    )
+    web = web_config(tmp_path, authority)
+    with Serve(machine, tmp_path, "--web-config", str(web), OPENSSL_CONF=str(config)) as serve:
+        shown = asked(serve, authority, "-tls1_2", "R", 3)
+        assert b"RENEGOTIATING" in shown
+        assert b"no_renegotiation" in shown
+        assert shown.count(b"ServerHelloDone") == 1
         assert serve.end() == 0
 
 
