@@ -261,7 +261,7 @@ def dry_run(
         world_size: The number of ranks. With more than one, this process is rank 0 of ranks that do not exist.
         torch_version: The PyTorch whose choices of kernels to predict ("2.11.0"); by default the installed one.
         raise_oom: Raise torch.OutOfMemoryError where PyTorch's allocator with default settings would fill the GPU, so that the program's
-            own handlers run. By default there is no end of the memory, so that the peaks of a program that does not fit are known. A
+            own handlers run. By default each device has 16 TiB, so that the peaks of a program that does not fit are known. A
             limit that the program sets (torch.cuda.set_per_process_memory_fraction) holds either way.
 
     Raises:

@@ -20,8 +20,9 @@ BLOCK_BYTES = 512  # what sizes are rounded to
 _MIB = 1 << 20
 _MAX_SMALL, _SMALL_SEGMENT = _MIB, 2 * _MIB
 _MIN_OWN_SEGMENT, _LARGE_SEGMENT, _SEGMENT_STEP = 10 * _MIB, 20 * _MIB, 2 * _MIB
-# The addresses below which segments are (kSegmentsTop of src/gpu/sim/address_space.hpp): no process has more, on any GPU.
-_ADDRESSES_BYTES = 0x7F00_0000_0000
+# What a device may have without a limit: as much as a model of 10^12 parameters takes with AdamW in float32, and an eighth of the addresses that
+# segments may have (kSegmentsTop of src/gpu/sim/address_space.hpp). A program that requests memory until none is left comes to an end.
+MAX_BYTES = 16 << 40
 
 Pool = tuple[int, bool]  # stream, and whether its requests are small
 
@@ -178,7 +179,7 @@ class Placement:
             taken = _LARGE_SEGMENT
         else:
             taken = round_up(size, _SEGMENT_STEP)
-        limits = self.limit_bytes, self._device_limit(), _ADDRESSES_BYTES
+        limits = self.limit_bytes, self._device_limit(), MAX_BYTES
         limit = min(each for each in limits if each is not None)
         if self.reserved.now + taken > limit:
             self.empty_cache()

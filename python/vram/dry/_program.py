@@ -51,13 +51,18 @@ def replay(
     )
     result: dict[str, Any] = answer["results"][0]
     if finds_capacity and result["min_capacity_bytes"] is None:
-        raise VramError(
-            tr(
-                "no capacity was found with which the program completes, because it requests more memory at a time than any GPU has; "
-                "the trace {} contains its requests; a program that tries sizes until memory runs out needs raise_oom=True (--raise-oom)"
-            ).format(trace)
-        )
+        raise beyond_any_gpu(trace)
     return result
+
+
+def beyond_any_gpu(trace: Path) -> VramError:
+    """Return the error of a program that no capacity suffices for."""
+    return VramError(
+        tr(
+            "no capacity was found with which the program completes, because it requests more memory at a time than any GPU has; "
+            "the trace {} contains its requests; a program that tries sizes until memory runs out needs raise_oom=True (--raise-oom)"
+        ).format(trace)
+    )
 
 
 def convert(trace: Path, path: Path) -> None:

@@ -21,6 +21,7 @@ from vram._texts import tr
 from vram.dry import _at_limit, _edited, _least, _program
 from vram.dry._gpu import Gpu
 from vram.dry._interrupts import Interrupts
+from vram.dry._placement import MAX_BYTES
 from vram.dry._results import (
     DryRunContribution,
     DryRunFits,
@@ -281,6 +282,8 @@ class TracedRun:
         limit = self._running().refused_limit_bytes
         if limit is None:
             return _least.least_bytes(trace, allocator, device)
+        if limit == MAX_BYTES:
+            raise _program.beyond_any_gpu(trace)
         found = _program.replay(trace, allocator, finds_capacity=True, capacity=limit, device=device)
         return int(found["min_capacity_bytes"])
 
