@@ -24,12 +24,12 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import torch
-from checkpoint_models import cross_entropy, models
+from checkpoint_models import cross_entropy, fixed_lengths, models
 
 if importlib.util.find_spec("vram") is None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 import vram
-from vram.planning._region import CheckpointRegion
+from vram.planning._region import CheckpointRegion, regions_of
 from vram.planning._regions import Regions
 
 SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -151,14 +151,8 @@ def measure_regions(bench, name, model, sample, casts, plans):
 
 
 def measure_fixed(bench, name, model, sample, casts, reference):
-    count = len(model.blocks)
-    segment = round(math.sqrt(count))
-    others = {
-        "every block": tuple(CheckpointRegion(i, i) for i in range(count)),
-        "√N": tuple(CheckpointRegion(i, min(i + segment, count) - 1) for i in range(0, count, segment)),
-    }
-    for method, regions in others.items():
-        applied = Regions(model, list(model.blocks), regions)
+    for method, length in fixed_lengths(len(model.blocks)).items():
+        applied = Regions(model, list(model.blocks), regions_of(len(model.blocks), length))
         bench.run(name, method, "", model, sample, casts, reference)
         applied.remove()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 from checkpoint_compiled import READY, read, stop_file
-from checkpoint_models import cross_entropy, models
+from checkpoint_models import cross_entropy, fixed_lengths, models
 
 if importlib.util.find_spec("vram") is None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
@@ -29,7 +29,7 @@ from vram.planning._compiled import Applied, Compiler, kind_of
 from vram.planning._live import or_none
 from vram.planning._measure import GpuMemory
 from vram.planning._question import question_of
-from vram.planning._region import CheckpointRegion
+from vram.planning._region import regions_of
 from vram.planning._regions import Regions
 
 SHARES = (0.4, 0.6, 0.5, 0.8, 0.7, 0.9)  # of the uncompiled peak, the more telling ones first
@@ -250,7 +250,7 @@ class Child:
             have.append(float(budget))
         _search._BUDGETS = tuple(sorted(have, reverse=True))
         count = len(self.blocks)
-        for regions in ((), [CheckpointRegion(i, i) for i in range(count)]):
+        for regions in ((), regions_of(count, 1)):
             applied = self.compiled("blocks", [1.0] * count, regions)
             self.try_step()
             applied.remove()
@@ -262,12 +262,10 @@ class Child:
 
     def uncompiled(self):
         count = len(self.repeated)
-        segment = round(math.sqrt(count))
         self.measure("keep all", "")
         self.measure("keep all", "again")
-        for method, size in {"every block": 1, "√N": segment}.items():
-            regions = [CheckpointRegion(i, min(i + size, count) - 1) for i in range(0, count, size)]
-            applied = Regions(self.model, self.repeated, regions)
+        for method, length in fixed_lengths(count).items():
+            applied = Regions(self.model, self.repeated, regions_of(count, length))
             self.measure(method, "")
             applied.remove()
         self.reference = None  # compiled code draws other numbers for dropout

@@ -25,3 +25,8 @@ class CheckpointRegion:
 
     def find(self, block: int) -> CheckpointRegion | None:
         return next((part for part in self.parts if part.has(block)), None)
+
+
+def regions_of(count: int, length: int) -> tuple[CheckpointRegion, ...]:
+    """Return regions of so many blocks each, one after the other; the last may have fewer."""
+    return tuple(CheckpointRegion(i, min(i + length, count) - 1) for i in range(0, count, length))

@@ -26,7 +26,7 @@ from vram.planning._live import LiveSteps, as_before, or_none
 from vram.planning._measure import GpuMemory, Step
 from vram.planning._model import fake_copy
 from vram.planning._question import Question, gpu_here, outside_autocast
-from vram.planning._region import CheckpointRegion
+from vram.planning._region import CheckpointRegion, regions_of
 from vram.planning._requests import FIRST_SHARES, Answer, next_request, next_share
 from vram.planning._result import CheckpointPlan, CheckpointTrial
 
@@ -112,7 +112,7 @@ class CompiledSearch:
         with as_before(self._question.model, self._device), outside_autocast(self._device):
             began = time.monotonic()
             self._compile_model(budget_bytes)
-            if not self._fits(_EVERYTHING, budget_bytes):
+            if _EVERYTHING not in self._fitting(budget_bytes):
                 if not self._chains:
                     self._make_chains()
                 for single in self._chains:
@@ -251,8 +251,9 @@ class CompiledSearch:
         if "forward" in self._question.model.__dict__:
             return
         for share in FIRST_SHARES:
-            self._measure(_Choice("model", (share,)))
-            if self._fits(_Choice("model", (share,)), budget_bytes):
+            choice = _Choice("model", (share,))
+            self._measure(choice)
+            if choice in self._fitting(budget_bytes):
                 return
         for _ in range(len(FIRST_SHARES), _MODEL_ROUNDS):
             found = {choice.budgets[0]: each for choice, each in self._measured.items() if choice.compiled == "model"}
@@ -263,23 +264,18 @@ class CompiledSearch:
                 return
             self._measure(_Choice("model", (wanted,)))
 
-    def _fits(self, choice: _Choice, budget_bytes: int) -> bool:
-        measured = self._measured.get(choice)
-        return measured is not None and measured.peak_bytes <= budget_bytes
+    def _fitting(self, budget_bytes: int) -> dict[_Choice, _Measured]:
+        """Return all that was measured within the budget, for this or another one."""
+        measured = ((choice, each) for choice, each in self._measured.items() if each is not None)
+        return {choice: each for choice, each in measured if each.peak_bytes <= budget_bytes}
 
     def _fastest(self, budget_bytes: int) -> _Choice | None:
-        """Return the fastest of all that was measured within the budget, for this or another one."""
-        fitting = {
-            choice: each.step_ns
-            for choice, each in self._measured.items()
-            if each is not None and each.peak_bytes <= budget_bytes
-        }
-        return min(fitting, key=lambda choice: fitting[choice], default=None)
+        fitting = self._fitting(budget_bytes)
+        return min(fitting, key=lambda choice: fitting[choice].step_ns, default=None)
 
     def _best(self, budget_bytes: int, seconds: float) -> CheckpointPlan:
         best = self._fastest(budget_bytes)
-        measured = None if best is None else self._measured[best]
-        if best is None or measured is None:
+        if best is None:
             least = min((each.peak_bytes for each in self._measured.values() if each is not None), default=0)
             what = (
                 tr("it needs {} ({} bytes)").format(format_size(least), least) if least else tr("it runs out of memory")
@@ -291,6 +287,7 @@ class CompiledSearch:
                 ).format(format_size(budget_bytes), budget_bytes, what)
             )
         full_peak, full_ns = self._full()
+        measured = self._fitting(budget_bytes)[best]
         return CheckpointPlan(
             budget_bytes,
             measured.peak_bytes,
@@ -324,9 +321,7 @@ class CompiledSearch:
 
 def _square_root(count: int) -> _Choice:
     """Regions of √N blocks, which are not compiled: where launching kernels takes the time, each compiled block that runs again takes more of it."""
-    length = round(math.sqrt(count))
-    regions = (CheckpointRegion(i, min(i + length, count) - 1) for i in range(0, count, length))
-    return _Choice(None, (), tuple(regions))
+    return _Choice(None, (), regions_of(count, round(math.sqrt(count))))
 
 
 def _optimizer_bytes(question: Question) -> tuple[int, int]:
