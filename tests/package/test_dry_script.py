@@ -187,3 +187,16 @@ def test_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert "expected steps to be at least 1, got 0" in capsys.readouterr().err
     assert main(["/nowhere/train.py"]) == 2
     assert capsys.readouterr().err == "error: no file /nowhere/train.py\n"
+
+
+def test_threads_that_a_stopped_script_leaves_do_not_hold_the_process_up(tmp_path: Path) -> None:
+    waits = "import queue, threading; threading.Thread(target=queue.Queue().get, name='waits').start()"
+    path = script(tmp_path, TRAINING.replace("CHECK", waits))
+    program = "import vram.dry.__main__ as main; main._MAX_WAIT_SECONDS = 0.1"
+    command = f"{program}; main.end_with(main.main(['--gpu', '24GiB', {path!r}]))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "python")}
+    done = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=False, timeout=120, env=environment
+    )
+    assert (done.returncode, "\nfits on" in done.stdout) == (0, True)
+    assert "threads of the script have not ended: waits" in done.stderr

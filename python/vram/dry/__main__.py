@@ -11,12 +11,14 @@ import json
 import os
 import runpy
 import sys
+import threading
+import time
 import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from vram._arguments import require_integers
 from vram._error import VramError
@@ -28,6 +30,7 @@ from vram.dry._repeat import STEPS, STEPS_WITH_STATES, stopped_after
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FITS, _FAILED, _CANNOT_FOLLOW = 0, 1, 2  # exit codes
+_MAX_WAIT_SECONDS = 10.0  # for threads of the script after the results
 
 
 def _assumption(text: str) -> tuple[str, Any]:
@@ -203,5 +206,25 @@ def _run(run: DryRun, options: argparse.Namespace) -> int:
     return _FITS if run.fits else _FAILED
 
 
+def end_with(code: int) -> NoReturn:
+    """End the process with this exit code, also if threads of the script wait forever, as for an item of a queue: it was stopped before it ended them."""
+    threading.Thread(target=_end_later, args=(code,), daemon=True).start()
+    sys.exit(code)
+
+
+def _end_later(code: int) -> None:
+    time.sleep(_MAX_WAIT_SECONDS)
+    main_thread = threading.main_thread()
+    left = [each.name for each in threading.enumerate() if each is not main_thread and not each.daemon]
+    if left:
+        print(
+            tr("warning: {}").format(tr("threads of the script have not ended: {}").format(", ".join(left))),
+            file=sys.stderr,
+        )
+        for each in (sys.stdout, sys.stderr):
+            each.flush()
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_with(main(sys.argv[1:]))
