@@ -231,7 +231,7 @@ def computes() -> None:
 
 def waits_with_handlers() -> None:
     try:
-        threading.Event().wait()
+        threading.Event().wait(300)
     except Exception:
         computes()
 
