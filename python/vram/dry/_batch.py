@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import takewhile
 
 from vram._error import VramError
 from vram._sizes import format_size
@@ -15,7 +16,9 @@ from vram.dry._results import DryRunFits, fits_on
 from vram.recover._fit import Trial
 
 _FARTHEST = 8  # times the largest size that was run: no farther is a line trusted
-_CLOSE, _MANY = 0.005, 8  # after so many runs, this share of the batch is near enough
+_CLOSE, _MANY = 0.01, 8  # after so many runs, this share of the batch is near enough
+_DOWN = 0.005  # of the batch: so much less is run after a first size that does not fit
+_NARROW = 0.05  # of the batch: as close, the line through the largest that fits and the least that does not says little
 _SMALL_STEP = 0.15  # a share of the batch: after such a step that fits, the next one is three times as large
 _FARTHER = 1.02  # times the result: that it does not fit is confirmed
 MAX_RUNS = 32
@@ -69,8 +72,8 @@ class BatchSearch:
         """Return the size to run next; None: the largest is known.
 
         While everything fits, a line through the two largest sizes says where to go. Once a size does not fit, the largest is between it and
-        the largest that does: on the line through both, or in their middle, in turn, and at last in the middle, because memory is not exactly a line.
-        A larger batch may even fit where a smaller one does not, so one that is 2 % larger than the result is run, too.
+        the largest that does: on the line through both at first, and at last in the middle, because memory is not exactly a line. A larger
+        batch may even fit where a smaller one does not, so one that is 2 % larger than the result is run, too.
         """
         best = self.best
         if best is None:
@@ -126,11 +129,21 @@ class BatchSearch:
         return min(guess, farthest)
 
     def _between(self, best: Trial, least: Trial) -> int:
-        is_line = len(self.trials) < _MANY and len(self.trials) % 2 == 1
-        if least.peak_bytes is None or best.peak_bytes is None or not is_line:
-            return (best.batch_size + least.batch_size) // 2
+        """Return a size between the largest that fits and the least above it that does not.
+
+        Where the memory of a size is above what its line says, that of a few smaller ones often is, too. So after each size that does not fit,
+        it goes down by twice as much as before.
+        """
+        failed = len([*takewhile(lambda trial: not trial.fits, reversed(self.trials))])
+        gap = least.batch_size - best.batch_size
+        middle = best.batch_size + gap // 2
+        if least.peak_bytes is None or best.peak_bytes is None or (not failed and gap <= _NARROW * least.batch_size):
+            return middle
         share = (self._most_needed() - best.peak_bytes) / (least.peak_bytes - best.peak_bytes)
-        return best.batch_size + int(share * (least.batch_size - best.batch_size))
+        on_line = best.batch_size + int(share * gap)
+        down = int(least.batch_size * _DOWN * 2 ** (failed - 1)) if failed else 1
+        guess = min(on_line, least.batch_size - down)
+        return guess if guess > best.batch_size else middle
 
     def _most_needed(self) -> int:
         """The most bytes with which a program fits."""
