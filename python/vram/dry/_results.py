@@ -6,7 +6,6 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 from vram.dry import _program
@@ -135,8 +134,8 @@ def fits_near(
     deviation = max(1, needed_bytes) * error
     shares = shares_completed([max(0, total_bytes + round(each * deviation)) for each in _NEAR])
     # Each share counts for the errors that are closest to its own.
-    limits = [-math.inf, *((low + high) / 2 for low, high in pairwise(_NEAR)), math.inf]
-    weights = (_normal(high) - _normal(low) for low, high in pairwise(limits))
+    limits = [-math.inf, *((low + high) / 2 for low, high in zip(_NEAR, _NEAR[1:])), math.inf]
+    weights = (_normal(high) - _normal(low) for low, high in zip(limits, limits[1:]))
     near = DryRunFits(sum(map(operator.mul, weights, shares)), needed_bytes, total_bytes)
     return replace(near, needed_bytes=min(needed_bytes, total_bytes)) if near else near
 
