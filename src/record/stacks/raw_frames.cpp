@@ -2,11 +2,19 @@
 
 #include "record/stacks/frame_layout.hpp"
 
+#include <array>
 #include <atomic>
 #include <dlfcn.h>
+#include <optional>
+#include <string_view>
 
 namespace vram::record {
 namespace {
+
+// Before 3.11 a frame is an object, and its instruction an index (f_lasti), next to which is the
+// line that a debugger has set.
+constexpr std::array kLayoutsOfFrameObjects = {FrameLayout{0x0309, 24, std::nullopt, 32, 24, 104},
+                                               FrameLayout{0x030a, 24, std::nullopt, 32, 24, 96}};
 
 bool has_gil() {
   const void* const runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
@@ -19,12 +27,28 @@ const void* innermost(const FrameLayout& of, const void* thread) {
                                               : found;
 }
 
+// As in Py_Version, which 3.11 has introduced; 0: unknown.
+uint64_t version_of_python() {
+  const auto* const number = static_cast<const unsigned long*>(dlsym(RTLD_DEFAULT, "Py_Version"));
+  if (number != nullptr) return *number >> 16;
+  // Objects of a build that traces references begin with two more pointers.
+  if (dlsym(RTLD_DEFAULT, "_Py_PrintReferences") != nullptr) return 0;
+  const auto text_of = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "Py_GetVersion"));
+  const std::string_view text = text_of != nullptr ? text_of() : "";
+  if (text.starts_with("3.9.")) return 0x0309;
+  return text.starts_with("3.10.") ? 0x030a : 0;
+}
+
+const FrameLayout* own_layout_of(uint64_t version) {
+  for (const FrameLayout& layout : kLayoutsOfFrameObjects)
+    if (layout.version == version) return &layout;
+  return frame_layout_of(version);
+}
+
 }  // namespace
 
 void RawFrames::prepare() {
-  const auto* const version = static_cast<const unsigned long*>(dlsym(RTLD_DEFAULT, "Py_Version"));
-  if (version == nullptr) return;
-  const FrameLayout* const known = frame_layout_of(*version >> 16);
+  const FrameLayout* const known = own_layout_of(version_of_python());
   if (known == nullptr || (known->version >= kFirstDescribed && !has_gil())) return;
   static const bool kIsSet = (for_stacks.layout = *known, true);
   for_stacks.has_layout.store(kIsSet, std::memory_order_release);

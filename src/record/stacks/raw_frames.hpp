@@ -1,6 +1,6 @@
 // RawFrames: reads the chain of a Python thread's frames from the interpreter's own structures, a
 // few ns for each frame; through CPython's functions, which make an object of each, it takes ten
-// times as long. Knows the layouts of CPython 3.11 to 3.13 with a GIL; other versions, and an
+// times as long. Knows the layouts of CPython 3.9 to 3.13 with a GIL; other versions, and an
 // interpreter whose frames turn out to be different, are read through the functions alone.
 #pragma once
 
