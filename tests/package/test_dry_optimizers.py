@@ -63,3 +63,15 @@ def test_lbfgs_does_all_its_iterations(line_search: str | None, tmp_path: Path) 
         assert (len(state["old_dirs"]), len(state["old_stps"])) == (6, 6)
         # Parameter, gradient, direction, gradient before, and the history; the rest is smaller.
         assert torch.cuda.memory_allocated() - x.nbytes - (32 << 20) >= (4 + 12) * model.weight.nbytes
+
+
+@pytest.mark.parametrize("foreach", [True, False])
+def test_asgd_counts_its_steps(foreach: bool, tmp_path: Path) -> None:
+    """It reads them on the GPU, to begin its averages. Lists of numbers are added to as one."""
+    with vram.dry_run(path=tmp_path / "dry.vtrace"):
+        model = nn.Linear(64, 32, bias=False, device="cuda")
+        optimizer = torch.optim.ASGD(model.parameters(), foreach=foreach)
+        for _ in range(3):
+            model(torch.ones(16, 64, device="cuda")).sum().backward()
+            optimizer.step()
+        assert optimizer.state[model.weight]["step"].item() == 3

@@ -181,7 +181,8 @@ def computed(func: Any, args: Any, kwargs: Any) -> Any:
     try:
         with _disable_current_modes():
             on_cpu = {name: _mapped(each, _of_cpu) for name, each in kwargs.items()}
-            return func(*_mapped(args, _of_cpu), **on_cpu)
+            result = func(*_mapped(args, _of_cpu), **on_cpu)
+            return () if result is None else result  # one that only writes
     except (_NotKnown, RuntimeError, NotImplementedError):  # there may be no kernel for the CPU
         return None
 
