@@ -16,6 +16,7 @@ from torch import nn
 
 from vram.dry import dry_run
 from vram.dry.__main__ import main
+from vram.dry._values import DryRunError
 
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # As torchrun starts it.
@@ -151,4 +152,30 @@ def test_batches_are_normalized_over_all_ranks(dtype: torch.dtype, tmp_path: Pat
         assert images.grad is not None
         assert (images.grad.shape, images.grad.dtype) == (images.shape, dtype)
         assert layers[0].weight.grad.shape == (16,)
+    assert not run.unknown_operators
+
+
+def test_what_the_first_rank_sends_is_known(tmp_path: Path) -> None:
+    """As programs end the training of all ranks."""
+    with dry_run(path=tmp_path / "dry.vtrace", world_size=4):
+        torch.distributed.init_process_group("nccl")
+        ends = torch.zeros(1, device="cuda")
+        torch.distributed.broadcast(ends, 0)
+        assert ends != 1
+        torch.distributed.broadcast(ends, 1)
+        with pytest.raises(DryRunError, match="item"):
+            bool(ends == 1)
+
+
+def test_lists_of_the_results_of_all_ranks_are_one_piece_first(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace", world_size=4) as run:
+        torch.distributed.init_process_group("nccl")
+        part = torch.ones(1 << 20, device="cuda")
+        found = [torch.empty_like(part) for _ in range(4)]
+        before = torch.cuda.memory_allocated()
+        torch.distributed.all_gather(found, part)
+        assert torch.cuda.max_memory_allocated() - before == 4 * part.nbytes
+        torch.cuda.reset_peak_memory_stats()
+        torch.distributed.reduce_scatter(part, found)
+        assert torch.cuda.max_memory_allocated() - before == 4 * part.nbytes
     assert not run.unknown_operators

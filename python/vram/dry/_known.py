@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from vram.dry._tensors import is_on_gpu, leaves
 from vram.dry._values import Unknown
 
+_BROADCAST = getattr(torch.ops.c10d.broadcast_, "default", None) if torch.distributed.is_available() else None
 _MAX_BYTES = 1 << 20  # of a storage whose contents are kept, and computed with
 # Attributes of storages: an UntypedStorage; what all elements are; the type of elements and their _bounds.Largest.
 _TWIN, _UNIFORM, BOUND = "_vram_twin", "_vram_uniform", "_vram_largest"
@@ -117,6 +118,8 @@ def forget(tensors: Any) -> None:
 
 def follow(func: Any, args: Any, kwargs: Any, result: Any) -> None:
     """Note what is known of the results of an operator, and of what it has written to."""
+    if func is _BROADCAST and args[2] == 0:  # of this rank, which is the first: it sends what it has
+        return
     if func.namespace != "aten":  # other operators may write without saying so, and collectives depend on other ranks
         forget((*args, *kwargs.values()))
         return
