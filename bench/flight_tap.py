@@ -27,8 +27,11 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "gpu"))
-if "VRAM_LIBRARY" in os.environ:  # a build's, and not that of an installed package
+if (
+    "VRAM_LIBRARY" in os.environ
+):  # a build's, and not that of an installed package, which has the headers that the adapter includes
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+    os.environ.setdefault("CPLUS_INCLUDE_PATH", str(Path(__file__).resolve().parents[1] / "include"))
 
 import torch
 from overhead import SIZES, make_model
@@ -206,8 +209,9 @@ def main() -> None:
             requests = program.requests()
             if requests == 0:
                 raise SystemExit("the adapter does not call flight_tap.cpp: was the library loaded before it?")
+            name_of_device = torch.cuda.get_device_name() if args.device == "cuda" else "CPU"
             print(
-                f"{requests} requests a step, {args.depth} functions around it, {args.evict} KiB read before each call, cores {len(os.sched_getaffinity(0))}. ",
+                f"{name_of_device}, PyTorch {torch.__version__}, Python {sys.version.split()[0]}: {requests} requests a step, {args.depth} functions around it, {args.evict} KiB read before each call, cores {len(os.sched_getaffinity(0))}. ",
                 end="",
             )
             measure(program, ways, args.steps, args.seconds)
