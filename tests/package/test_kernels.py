@@ -175,6 +175,7 @@ def test_sums_so_far_need_a_copy_of_another_type() -> None:
             [320000, 320000, 320000, radix_sort_bytes(40000, 64), 320000, scan_bytes(40000), 8, unique_bytes(40000)],
         ),
         ("_unique2.default", (tensor(40000),), (), [160000, radix_sort_bytes(40000, 32, 4) - 320000, 8, unique_bytes(40000)]),
+        ("randperm.default", (1000,), (tensor(1000, dtype=I64),), [8000, 4000, 4000]),
         ("randperm.default", (20_000,), (tensor(20_000, dtype=I64),), [160000, 80000, 80000, radix_sort_bytes(20_000, 31, 4)]),
         ("randperm.default", (31_000,), (tensor(31_000, dtype=I64),), [248000, 248000, 248000, radix_sort_bytes(31_000, 33)]),
         ("unique_dim.default", (tensor(1000, 40), 1), (), [160000, 320, 512, unique_bytes(40)]),

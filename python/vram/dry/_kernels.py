@@ -15,7 +15,7 @@ and a formula in bytes. Formulas are arithmetic over the arguments of a call, co
     transform_bytes(t, dims, result, number): see _transforms.py
     attention_parts_bytes(query, key, dropout, processors): see _attention.py
     radix_sort_bytes(count, bits, key_bytes) segment_sort_bytes(count, segments) unique_bytes(count) scan_bytes(count, element_bytes) index_bits(t, indices)
-    permutation_bits(n) permutation_key_bytes(n) selecting_blocks(t, dim, processors) index_copy_bytes(indices, i) values_copy_bytes(t, indices, values, count) given(indices, i): see _sorts.py
+    permutation_key_bytes(n) permutation_scratch_bytes(n) selecting_blocks(t, dim, processors) index_copy_bytes(indices, i) values_copy_bytes(t, indices, values, count) given(indices, i): see _sorts.py
     by_rows(t) statistics_parts(t) statistics_counters(t) cudnn_norm_forward(t) cudnn_norm_backward(t): see _normalizations.py
     product_copy_bytes(t): 0 if cuBLAS can read the matrices as they are stored
     ceil_div(a, b) round_up(a, b) min(…) max(…)
@@ -154,8 +154,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "segment_sort_bytes": _sorts.segment_sort_bytes,
     "scan_bytes": _sorts.scan_bytes,
     "unique_bytes": _sorts.unique_bytes,
-    "permutation_bits": _sorts.permutation_bits,
     "permutation_key_bytes": _sorts.permutation_key_bytes,
+    "permutation_scratch_bytes": _sorts.permutation_scratch_bytes,
     "selecting_blocks": _sorts.selecting_blocks,
     "index_bits": _sorts.index_bits,
     "index_copy_bytes": _sorts.index_copy_bytes,

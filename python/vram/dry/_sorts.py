@@ -15,6 +15,7 @@ from vram.dry._layouts import copy_bytes, itemsize, numel
 # led to them, and an eighth agrees; with keys of 4 and of 2 bytes, and with the numbers of segments, two or three each of 262,144 to 1,600,000 pairs.
 _TILES = {8: 4608, 4: 5376, 2: 5632, 1: 5632}
 _SEGMENT_TILE = 5760
+_SINGLE_TILE = 256 * 9  # pairs with values of 8 bytes that are sorted without passes
 _PASS_BITS, _PASS_BYTES, _TILE_BYTES, _ALIGNMENT = 8, 2048, 1024, 256
 # A scan keeps a state for each tile, of twice the bytes of an element, and 32 more (its ScanTileState). Recordings agree with these tiles, by the
 # bytes of an element.
@@ -70,6 +71,13 @@ def permutation_bits(count: int) -> int:
 
 def permutation_key_bytes(count: int) -> int:
     return 4 if permutation_bits(count) <= 32 else 8
+
+
+def permutation_scratch_bytes(count: int) -> int:
+    """Return the scratch of the sort of torch.randperm; 0: one tile, as of the 1,000 numbers that were measured."""
+    if count <= _SINGLE_TILE:
+        return 0
+    return radix_sort_bytes(count, permutation_bits(count), permutation_key_bytes(count))
 
 
 def selecting_blocks(tensor: Any, dim: int | None, processors: int) -> int:
