@@ -65,6 +65,7 @@ def test_distinct_numbers_are_at_most_those_that_there_can_be(tmp_path: Path) ->
     with dry(tmp_path):
         found = torch.randn(64, 5, device="cuda").argmax(1)
         assert torch.unique(found).shape == (5,)
+        assert torch.unique_consecutive(found.cpu()).tolist() == [4] * 64
         assert torch.unique(found - 1).shape == (64,)
         assert torch.unique(torch.randn(64, device="cuda")).shape == (64,)
         assert torch.unique(torch.randn(64, device="cuda") > 0).shape == (2,)
