@@ -153,6 +153,7 @@ def test_batches_are_normalized_over_all_ranks(dtype: torch.dtype, tmp_path: Pat
         assert (images.grad.shape, images.grad.dtype) == (images.shape, dtype)
         assert layers[0].weight.grad.shape == (16,)
     assert not run.unknown_operators
+    assert not run.largest_sizes, "each rank has samples"
 
 
 def test_what_the_first_rank_sends_is_known(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import itertools
 import linecache
 import os
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -21,6 +22,7 @@ _FUNCTIONAL = os.path.join("torch", "nn", "functional.py")
 _LOADER = os.path.join("torch", "utils", "data") + os.sep
 _ADAFACTOR = os.path.join("torch", "optim", "_adafactor.py")
 _LBFGS = os.path.join("torch", "optim", "lbfgs.py")
+_SYNCHRONIZED = os.path.join("torch", "nn", "modules", "_functions.py")
 _TENSORBOARD = os.path.join("torch", "utils", "tensorboard") + os.sep
 
 # What is read here decides about files and the end of the training only, or is a metric of an evaluation or an action, whose memory is that of any
@@ -47,14 +49,22 @@ def is_of(folder: str) -> bool:
     return frame is not None and folder in frame.f_code.co_filename
 
 
+def is_normalizing() -> bool:
+    """Whether batches are normalized over all ranks, which leaves out those without samples: there are none."""
+    return any(each.f_code.co_filename.endswith(_SYNCHRONIZED) for each in _own_frames())
+
+
 def is_logged() -> bool:
     """Whether PyTorch's writer for TensorBoard reads: images and histograms, whose values decide nothing."""
+    return any(_TENSORBOARD in each.f_code.co_filename for each in _own_frames())
+
+
+def _own_frames() -> Iterator[FrameType]:
+    """Yield the frames between the program and the reader."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_own(frame):
-        if _TENSORBOARD in frame.f_code.co_filename:
-            return True
+        yield frame
         frame = frame.f_back
-    return False
 
 
 # What is read here decides whether a sequence ends, or whether nothing is masked, where "no" needs the most memory.

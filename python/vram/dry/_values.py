@@ -37,6 +37,7 @@ from vram.dry._readers import (
     is_formatting,
     is_in,
     is_logged,
+    is_normalizing,
     is_of,
     read_by_torch,
 )
@@ -360,7 +361,7 @@ class Values:
             value = of_callers[0]
             assumption = (min(value, largest) if isinstance(value, int) and largest is not None else value,)
         if assumption is None and largest is not None:
-            return _as_largest(key_of(users_frame()), largest)
+            return largest if is_normalizing() else _as_largest(key_of(users_frame()), largest)
         if assumption is None:
             _refuse_host(operator, of, _ways_out("128"))
             raise DryRunError(
