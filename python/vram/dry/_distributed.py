@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from vram._texts import tr
+from vram.dry import _pipelines
 from vram.dry._guard import lacks_gpu
 from vram.dry._lines import warn
 from vram.dry._mode import DryMode
@@ -45,6 +46,7 @@ def fake_ranks(world_size: int, patches: Patches, mode: DryMode) -> Iterator[Non
     _answer_reducers(patches)
     _pass_objects(patches)
     _spawn_the_first(patches)
+    _pipelines.put_in_place(patches)
     environment = launched(world_size) if world_size > 1 else contextlib.nullcontext()
     if world_size > 1:
         init()
