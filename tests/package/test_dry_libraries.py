@@ -90,3 +90,16 @@ def test_a_line_is_warned_about_once(tmp_path: Path) -> None:
             for _ in range(3):
                 kept.copy_(loss)
         assert [str(each.message)[:20] for each in warned] == ["aten::copy_ writes v"]
+
+
+def test_a_view_that_cannot_be_is_an_error_as_pytorchs(tmp_path: Path) -> None:
+    with dry(tmp_path), pytest.raises(RuntimeError, match="view"):
+        torch.randn(4, 5, device="cuda").t().view(-1)
+
+
+def test_weights_are_made_orthogonal(tmp_path: Path) -> None:
+    """PyTorch asks whether they are already."""
+    with dry(tmp_path):
+        layer: Any = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(64, 64).cuda())
+        layer(torch.ones(4, 64, device="cuda")).sum().backward()
+        assert layer.parametrizations.weight.original.grad.shape == (64, 64)

@@ -45,6 +45,7 @@ _MAX_REAL_BYTES = 256 << 10
 # Whole numbers in order or at random are data, and no weights: positions, labels, tokens, edges of graphs.
 _MAX_REAL_NUMBERS_BYTES = 64 << 20
 _NUMBERS = frozenset({"aten::arange", "aten::randint", "aten::randperm"})
+_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
 _HIDDEN = torch.device("meta")  # where gradients are while autograd's engine asks; see _device_for_autograd()
 _ATEN = torch.ops.aten
 # Results that are allocated in another order than they are returned.
@@ -331,6 +332,12 @@ class DryMode(TorchDispatchMode):
             if func.name() in OF_LIBRARIES:
                 return OF_LIBRARIES[func.name()](self.values, func, args)
             raise self.values.all(func.name(), of=args) from None
+        except ValueError as error:
+            if func not in _VIEWS:
+                raise
+            raise RuntimeError(
+                str(error)
+            ) from None  # as PyTorch's own kernels, so that programs can call reshape() then
         except (fake_tensor.UnsupportedOperatorException, NotImplementedError) as error:
             if func.name() in OF_LIBRARIES:
                 return OF_LIBRARIES[func.name()](self.values, func, args)

@@ -19,6 +19,7 @@ _SCALER = os.path.join("torch", "amp", "grad_scaler.py")
 _INIT = os.path.join("torch", "nn", "init.py")
 _DISTRIBUTIONS = os.path.join("torch", "distributions") + os.sep
 _FUNCTIONAL = os.path.join("torch", "nn", "functional.py")
+_PARAMETRIZATIONS = os.path.join("torch", "nn", "utils", "parametrizations.py")
 _LOADER = os.path.join("torch", "utils", "data") + os.sep
 _ADAFACTOR = os.path.join("torch", "optim", "_adafactor.py")
 _LBFGS = os.path.join("torch", "optim", "lbfgs.py")
@@ -120,7 +121,7 @@ def read_by_torch(*, is_bool: bool) -> Any:
     while frame is not None and is_own(frame):
         if frame.f_code.co_filename.endswith(_INIT):
             return False
-        if is_bool and frame.f_code.co_filename.endswith(_FUNCTIONAL):
+        if is_bool and frame.f_code.co_filename.endswith((_FUNCTIONAL, _PARAMETRIZATIONS)):
             return False
         if is_bool and frame.f_code.co_name == ISTFT:
             return False

@@ -228,8 +228,15 @@ def _transduced(_values: Any, _func: Any, args: Any) -> Any:
     return logits.new_empty(target_lengths.shape[0]), torch.empty_like(logits)
 
 
+def _factored(_values: Any, _func: Any, args: Any) -> Any:
+    """A QR decomposition, whose matrices are stored by columns, and the factors of its reflections."""
+    *batch, rows, columns = args[0].shape
+    return args[0].new_empty((*batch, columns, rows)).mT, args[0].new_empty((*batch, min(rows, columns)))
+
+
 # The results of operators, mostly of other libraries, that have no fake kernel, or one without a size.
 OF_LIBRARIES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "aten::geqrf": _factored,
     "torchvision::nms": _suppressed,
     "torchaudio::rnnt_loss_forward": _transduced,
     **_synchronized.OPERATORS,
