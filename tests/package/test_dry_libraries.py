@@ -103,3 +103,17 @@ def test_weights_are_made_orthogonal(tmp_path: Path) -> None:
         layer: Any = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(64, 64).cuda())
         layer(torch.ones(4, 64, device="cuda")).sum().backward()
         assert layer.parametrizations.weight.original.grad.shape == (64, 64)
+
+
+SCALED = """
+def scale(size):
+    return max(1e-3, size)
+"""
+
+
+def test_adafactor_of_transformers_scales_by_the_size_of_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimization = imported("optimization", SCALED, tmp_path / "site-packages" / "transformers", monkeypatch)
+    with dry(tmp_path):
+        assert optimization.scale(torch.randn(8, device="cuda").norm()).device.type == "cuda"

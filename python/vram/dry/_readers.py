@@ -31,6 +31,7 @@ _TENSORBOARD = os.path.join("torch", "utils", "tensorboard") + os.sep
 # Comparisons answer True: for a callback, the value is the best until now.
 LIBRARIES = (
     os.path.join("transformers", "trainer_pt_utils.py"),
+    os.path.join("transformers", "optimization.py"),  # Adafactor scales its updates by the size of weights
     os.path.join("stable_baselines3", "common", "on_policy_algorithm.py"),
     os.path.join("stable_baselines3", "common", "policies.py"),
     os.path.join("pytorch", "callbacks", "early_stopping.py"),
