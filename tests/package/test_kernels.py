@@ -83,6 +83,25 @@ def test_distances_are_products_of_longer_rows() -> None:
     ]  # fmt: skip
 
 
+def test_norms_of_strided_tensors_copy_them() -> None:
+    """What was recorded on an H200: queries and their gradients, as parts of larger tensors."""
+    whole = tensor(5, 256, 3, 7, 64)
+    x, rstd, weight = whole[:, :, 0].transpose(1, 2), tensor(5, 7, 256, 1), tensor(64)
+    assert sizes("aten._fused_rms_norm.default", x, [64], weight, 1e-6, outputs=(tensor(5, 7, 256, 64), rstd)) == [
+        2293760
+    ]
+    assert sizes("aten._fused_rms_norm_backward.default", x, x, [64], rstd, weight, [True, True]) == [2293760, 2293760]
+    plain = tensor(5, 7, 256, 64)
+    assert sizes("aten._fused_rms_norm.default", plain, [64], weight, 1e-6) == []
+
+
+def test_solvers_have_a_workspace_and_are_no_less_unknown() -> None:
+    """What was recorded on an H200: the workspace of cuBLAS, and some temporaries that no rule has."""
+    square = tensor(12, 12)
+    assert sizes("aten.linalg_lu_solve.default", square, square, square) == [32 << 20]
+    assert not kernels().is_known("aten.linalg_lu_solve.default")
+
+
 def test_efficient_attention_rounds_lengths() -> None:
     name = "aten._scaled_dot_product_efficient_attention_backward.default"
     q = tensor(2, 333, 8, 80).transpose(1, 2)

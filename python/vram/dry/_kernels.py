@@ -51,6 +51,7 @@ _KEYS = {
     "freed",
     "before_output",
     "per_thread",
+    "is_all",
     "measured",
     "source",
 }
@@ -107,6 +108,7 @@ class Rule:
     freed: str
     before_output: int | None
     per_thread: bool
+    is_all: bool  # with the other rules of these operators; if not, they are operators without rules all the same
     measured: bool
 
 
@@ -227,6 +229,7 @@ def _rule(entry: Mapping[str, Any], constants: set[str]) -> Rule:
         freed=entry["freed"],
         before_output=entry.get("before_output"),
         per_thread=entry.get("per_thread", False),
+        is_all=entry.get("is_all", True),
         measured=entry["measured"],
     )
 
@@ -331,7 +334,9 @@ class Kernels:
     def is_known(self, name: str) -> bool:
         """Return whether the rules cover the operator: it has some, or it is known to allocate nothing but its outputs."""
         if name not in self._seen:
-            listed = name in self.rules or any(fnmatchcase(name, pattern) for pattern in self.known)
+            rules = self.rules.get(name, ())
+            is_covered = bool(rules) and all(rule.is_all for rule in rules)
+            listed = is_covered or any(fnmatchcase(name, pattern) for pattern in self.known)
             self._seen[name] = listed or _is_plain(name)
         return self._seen[name]
 
