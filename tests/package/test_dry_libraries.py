@@ -49,6 +49,8 @@ def validate(target, classes):
         raise RuntimeError("too many")
     if torch.any((torch.unique(target) != 0) & (torch.unique(target) != 1)):
         raise RuntimeError("not 0 or 1")
+def is_empty(target):
+    return not target.sum()
 """
 
 
@@ -57,6 +59,7 @@ def test_torchmetrics_finds_labels_and_predictions_valid(tmp_path: Path, monkeyp
     with dry(tmp_path):
         found = torch.randn(8, 2, device="cuda").argmax(1)
         metrics.validate(found, 2)
+        assert not metrics.is_empty(found)
         with pytest.raises(RuntimeError, match="too many"):
             metrics.validate(torch.randn(8, 5, device="cuda").argmax(1), 2)
 

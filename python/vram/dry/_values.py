@@ -212,6 +212,8 @@ def _deciding(name: str) -> Any:
             return int(self.pretended)
         if name not in _INTEGERS and is_in(LIBRARIES):
             return True
+        if name == "__bool__" and is_of(METRICS):  # whether there is something to count
+            return True
         is_truth = name == "__bool__" and self.largest == 1
         example = "128" if name in _INTEGERS else "False" if is_truth else "0.5"
         raise _decides(f"{name.strip('_')}()", example, self.line)
