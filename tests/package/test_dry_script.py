@@ -98,6 +98,18 @@ def test_an_exception_of_the_script_is_shown_as_python_shows_it(
     assert output.err == alone.stderr
 
 
+def test_a_file_that_was_not_saved_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "train.py"
+    missing = tmp_path / "model.safetensors"
+    path.write_text(f"import torch\ntorch.save(torch.ones(3, device='cuda'), 'm.pt')\nopen({str(missing)!r})")
+    text = "a dry run saves nothing: if the file is one"
+    assert main(["--gpu", "24GiB", str(path)]) == 1
+    assert text in capsys.readouterr().err
+    path.write_text(f"open({str(missing)!r})")
+    assert main(["--gpu", "24GiB", str(path)]) == 1
+    assert text not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("failure", ["assert loss.item() < 0", "raise KeyError('accuracy')"])
 def test_what_was_needed_until_a_failure_is_printed(
     failure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

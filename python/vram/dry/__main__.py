@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from vram._arguments import require_integers
 from vram._error import VramError
 from vram._texts import tr
-from vram.dry import _values
+from vram.dry import _unsaved, _values
 from vram.dry._dry_run import DryRun, dry_run
 from vram.dry._ranks import launched, missing
 from vram.dry._repeat import STEPS, STEPS_WITH_STATES, stopped_after
@@ -190,6 +190,13 @@ def _run(run: DryRun, options: argparse.Namespace) -> int:
                 tr(
                     "a launcher, such as torchrun, sets {}: run the script with python -m vram.dry --world-size 1, or with the number of its ranks"
                 ).format(variable),
+                file=sys.stderr,
+            )
+        if _unsaved.is_of_what_was_left_out(error):
+            print(
+                tr(
+                    "a dry run saves nothing: if the file is one that the program was to save, leave saving and loading out of the dry run"
+                ),
                 file=sys.stderr,
             )
         if type(error).__name__ != "OutOfMemoryError":

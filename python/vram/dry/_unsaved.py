@@ -16,6 +16,14 @@ from vram.dry._patches import Patches
 _FOLDERS = ("dir_fd", "src_dir_fd", "dst_dir_fd")
 
 
+_left_out: list[str] = []  # what the last dry run was to save
+
+
+def is_of_what_was_left_out(error: BaseException) -> bool:
+    """Whether an exception may be about a file that is missing because a dry run saves nothing."""
+    return isinstance(error, OSError) and bool(_left_out)
+
+
 class Unsaved:
     """The paths that the program has saved to, by its own account.
 
@@ -27,10 +35,12 @@ class Unsaved:
         self._contents: dict[str, Any] = {}  # by path: a description
         self._of_buffers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._empty: set[str] = set()  # files that the program made for this
+        _left_out.clear()
 
     def add(self, file: Any, contents: Any = None) -> None:
         """Note that the program was to write this file, which is a path or open, or this buffer; and a description of what."""
         path = _path_of(file)
+        _left_out.append(path or "")
         if path is None:
             with contextlib.suppress(TypeError):  # there are no references to it
                 self._of_buffers[file] = contents
