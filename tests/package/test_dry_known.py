@@ -1,5 +1,6 @@
 """Values on the GPU that a dry run knows: numbers of the host, what is calculated with them, and checks for NaN."""
 
+# size: one program for each way in which a value becomes known, or is not known anymore
 # mypy: allow-untyped-calls
 
 from __future__ import annotations
@@ -390,3 +391,16 @@ def test_rows_that_differ_count_as_all(tmp_path: Path) -> None:
             assert x.unique(dim=1).shape == (8, 3)
         assert (x > 0).unique().shape == (2,)
     assert not run.unknown_operators
+
+
+def test_known_values_are_copied_back(tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as warned, dry_run(path=tmp_path / "dry.vtrace"):
+        warnings.simplefilter("always")
+        lengths, kept = torch.tensor([3, 1, 2], device="cuda"), torch.zeros(3, dtype=torch.int64)
+        kept.copy_(lengths)
+        assert kept.tolist() == [3, 1, 2]
+        kept[1] = lengths.sum()
+        assert kept.tolist() == [3, 6, 2]
+        assert not warned
+        kept.copy_(torch.randn(3, device="cuda").argsort())
+        assert (kept.tolist(), len(warned)) == ([3, 6, 2], 1)

@@ -260,7 +260,7 @@ class DryMode(TorchDispatchMode):
                 return int(value)  # PyTorch's own code uses it, such as for a size
             self._was_read = isinstance(value, Unknown)
             return value
-        if func._schema.is_mutable and self._writes_to_real(func, args):
+        if func._schema.is_mutable and self._writes_to_real(func, args, kwargs):
             return args[0]
         if torch.is_inference_mode_enabled():
             parts = self._decomposed(func, args, kwargs)
@@ -300,11 +300,13 @@ class DryMode(TorchDispatchMode):
             if mode is not None:
                 torch._C._set_dispatch_mode(mode)
 
-    def _writes_to_real(self, func: Any, args: Any) -> bool:
-        """A write of unknown values into a real tensor does not happen: what it holds is then out of date."""
+    def _writes_to_real(self, func: Any, args: Any, kwargs: Any) -> bool:
+        """Write known values into a real tensor. A write of unknown ones does not happen: what it holds is then out of date."""
         written = args[0] if args else None
         is_real = isinstance(written, torch.Tensor) and not isinstance(written, FakeTensor)
         if is_real and func._schema.arguments[0].is_write:
+            if _known.computed(func, args, kwargs) is not None:
+                return True
             warn(
                 tr(
                     "{} writes values of the GPU, which a dry run does not compute, to a tensor on the CPU, "
