@@ -296,6 +296,9 @@ CHOICES: dict[str, tuple[Callable[[Any], Any], int]] = {
     ),
     "tokens": (lambda x: torch.cat([torch.tensor([2]).cuda(), x.argmax(1)]).tolist()[-1], 4),
     "another": (lambda x: torch.where(x[0] > 0, x.argmax(0), 11).tolist()[0], 11),
+    "a word of a beam": (lambda x: (x.flatten().topk(2)[1] % 5).tolist()[0], 4),
+    "a beam": (lambda x: (x.flatten().topk(2)[1] // 5).tolist()[0], 7),
+    "a beam by div()": (lambda x: torch.div(x.argmax(), 5, rounding_mode="floor").item(), 7),
     "one of several": (lambda _x: torch.randperm(12, device="cuda")[:3].tolist()[0], 11),
 }
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -143,6 +143,21 @@ def _drawn(args: Any, _result: Any) -> Largest:
     return Largest(high - 1, is_signed=low < 0)
 
 
+def _by_number(change: Callable[[int, int], int]) -> Rule:
+    """Of a quotient or remainder by a number of the program."""
+
+    def rule(args: Any, _result: Any) -> Largest | None:
+        found, by = _of(args[0]), args[1]
+        if isinstance(by, torch.Tensor) and not isinstance(by, FakeTensor) and not by.dim():
+            with _disable_current_modes():
+                by = by.item()
+        if found is None or found.is_signed or type(by) is not int or by < 1:
+            return None
+        return replace(found, number=change(found.number, by))
+
+    return rule
+
+
 # By operator: which of its results, and the rule.
 _RULES: dict[str, tuple[int, Rule]] = {
     **dict.fromkeys(("argmax", "argmin"), (0, _position)),
@@ -160,6 +175,8 @@ _RULES: dict[str, tuple[int, Rule]] = {
     "maximum": (0, lambda args, _result: _largest(args[:2])),
     **dict.fromkeys(("sum", "count_nonzero"), (0, _sum)),
     "cumsum": (0, _running_sum),
+    "remainder": (0, _by_number(lambda number, by: min(number, by - 1))),
+    **dict.fromkeys(("floor_divide", "div"), (0, _by_number(operator.floordiv))),
     "add": (0, _calculated(operator.add)),
     "mul": (0, _calculated(operator.mul)),
     "sub": (0, lambda args, _result: _difference(args[0], args[1])),
