@@ -96,7 +96,10 @@ class _Operator:
         self.name = schema.name.removeprefix("aten::")
         self.is_view = any(each.alias_info is not None for each in schema.returns)
         self.writes = [(number, each.name) for number, each in enumerate(schema.arguments) if each.is_write]
-        self.has_values = self.name not in _UNSTATED and torch.Tag.nondeterministic_seeded not in func.tags
+        is_of_scaler = self.name.startswith("_amp_")  # whose steps are never left out
+        self.has_values = (
+            self.name not in _UNSTATED and not is_of_scaler and torch.Tag.nondeterministic_seeded not in func.tags
+        )
 
     @staticmethod
     @functools.cache
