@@ -213,7 +213,7 @@ class Session:
             FakeTensorMode.cache_clear()  # what it remembers depends on the choices
             stack.callback(FakeTensorMode.cache_clear)
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-            patches.put(torch, "compile", _eager(torch.compile))
+            patches.put(torch, "compile", _eager(patches, torch.compile))
             for of_thread in (torch.autograd.set_multithreading_enabled(False), mode.fakes, mode):
                 of_thread.__enter__()
                 stack.callback(self._in_its_thread, of_thread.__exit__, None, None, None)
@@ -292,12 +292,18 @@ def _warned_of_threads(before: Callable[[Any], Any]) -> Callable[[Any], None]:
     return hook
 
 
-def _eager(compile_: Callable[..., Any]) -> Callable[..., Any]:
+def _eager(patches: Patches, compile_: Callable[..., Any]) -> Callable[..., Any]:
     """torch.compile, which says that its result will run as it is."""
 
     def warned(*args: Any, **kwargs: Any) -> Any:
         warn(tr("a dry run does not compile: it predicts the memory of the uncompiled program"))
-        return compile_(*args, **kwargs)
+        compiled = compile_(*args, **kwargs)
+        kind = type(compiled)
+        if (
+            kind.__name__ == "OptimizedModule" and "__call__" in kind.__dict__
+        ):  # it warns of vram's hooks, and calls this
+            patches.put(kind, "__call__", torch.nn.Module.__call__)
+        return compiled
 
     return warned
 
