@@ -15,6 +15,7 @@ from torch import nn
 
 import vram
 from vram.dry._batch import BatchSearch
+from vram.recover._find import _reason_of_dry_runs
 from vram.recover._fit import Trial
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -127,6 +128,13 @@ def test_a_size_that_is_two_percent_larger_is_run_before_the_end() -> None:
     search.trials[-1] = Trial(200, fits=True, growing_bytes=200)
     search.trials[0] = Trial(196, fits=True, growing_bytes=100)
     assert (search.next_size(1, None) or 0) > 200
+
+
+def test_the_reason_names_a_larger_size() -> None:
+    """Of sizes that do not fit, some may be smaller than the result."""
+    trials = [Trial(197, fits=False, peak_bytes=2 << 30), Trial(200, fits=True, peak_bytes=1 << 30)]
+    assert "201" in _reason_of_dry_runs([*trials, Trial(201, fits=False, peak_bytes=3 << 30)], None, None)
+    assert "no more than 200" in _reason_of_dry_runs(trials, None, 200)
 
 
 def test_an_optimizer_that_needs_more_than_small_batches_do_is_no_end() -> None:

@@ -173,7 +173,8 @@ def _found_by_dry_runs(
 def _reason_of_dry_runs(trials: list[Trial], size: int | None, max_batch_size: int | None) -> str:
     if size is not None:
         return tr("max_trials ended the search; a batch of {} would have been next").format(size)
-    over = [each for each in trials if not each.fits]
+    best = max(each.batch_size for each in trials if each.fits)
+    over = [each for each in trials if each.batch_size > best]  # none of them fits
     if not over:
         return tr("no more than {} was asked for").format(max_batch_size)
     nearest = min(over, key=lambda each: each.batch_size)
