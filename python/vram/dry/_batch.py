@@ -132,17 +132,25 @@ class BatchSearch:
         """Return a size between the largest that fits and the least above it that does not.
 
         Where the memory of a size is above what its line says, that of a few smaller ones often is, too. So after each size that does not fit,
-        it goes down by twice as much as before.
+        it goes down by twice as much as before, to the middle if that is near. And where the memory grows faster than the batch, or in steps,
+        the line is below the largest size each time. So after two sizes that fit, it goes up by a quarter at least.
         """
         failed = len([*takewhile(lambda trial: not trial.fits, reversed(self.trials))])
         gap = least.batch_size - best.batch_size
         middle = best.batch_size + gap // 2
-        if least.peak_bytes is None or best.peak_bytes is None or (not failed and gap <= _NARROW * least.batch_size):
+        is_narrow = gap <= _NARROW * least.batch_size
+        if least.peak_bytes is None or best.peak_bytes is None or least.peak_bytes == best.peak_bytes:
+            return middle
+        if is_narrow and not failed:
             return middle
         share = (self._most_needed() - best.peak_bytes) / (least.peak_bytes - best.peak_bytes)
         on_line = best.batch_size + int(share * gap)
         down = int(least.batch_size * _DOWN * 2 ** (failed - 1)) if failed else 1
         guess = min(on_line, least.batch_size - down)
+        if is_narrow:
+            guess = max(guess, middle)
+        elif all(trial.fits for trial in self.trials[-2:]):
+            guess = max(guess, best.batch_size + gap // 4)
         return guess if guess > best.batch_size else middle
 
     def _most_needed(self) -> int:
