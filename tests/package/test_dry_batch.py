@@ -168,6 +168,15 @@ def test_the_same_memory_can_fit_and_not_fit() -> None:
     assert search.next_size(1, None) == 150
 
 
+def test_memory_that_does_not_grow_is_no_error_if_a_batch_is_the_largest_allowed() -> None:
+    search = BatchSearch(print, "24GiB", None)
+    search.trials = [Trial(batch, fits=True, peak_bytes=1 << 30, growing_bytes=1 << 20) for batch in (8, 16, 128)]
+    assert search.next_size(8, 1001) == 1000
+    assert search.next_size(8, 5000) == 1024
+    with pytest.raises(vram.VramError, match="state max_batch_size"):
+        search.next_size(8, None)
+
+
 def test_the_reason_names_a_larger_size() -> None:
     """Of sizes that do not fit, some may be smaller than the result."""
     trials = [Trial(197, fits=False, peak_bytes=2 << 30), Trial(200, fits=True, peak_bytes=1 << 30)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from itertools import takewhile
 
@@ -84,8 +85,7 @@ class BatchSearch:
         if max_batch_size is not None and above > max_batch_size:
             return None
         if least is None:
-            guess = self._beyond()
-            guess = guess if max_batch_size is None else min(guess, max_batch_size)
+            guess = self._beyond(max_batch_size)
         else:
             is_close = least.batch_size - best.batch_size <= _CLOSE * least.batch_size
             if above >= least.batch_size or (is_close and len(self.trials) >= _MANY):
@@ -100,19 +100,20 @@ class BatchSearch:
         is_allowed = max_batch_size is None or size <= max_batch_size
         return size if is_allowed and all(size != trial.batch_size for trial in self.trials) else None
 
-    def _beyond(self) -> int:
+    def _beyond(self, max_batch_size: int | None) -> int:
         """Return a larger size than all that were run, which fit.
 
         Raises:
-            VramError: Memory does not grow with the batch.
+            VramError: Memory does not grow with the batch, and no batch is the largest that is allowed.
         """
+        most = sys.maxsize if max_batch_size is None else max_batch_size
         sizes = sorted(self.trials, key=lambda trial: trial.batch_size)
         if len(sizes) == 1:
-            return 2 * sizes[0].batch_size
+            return min(2 * sizes[0].batch_size, most)
         low, high = sizes[-2:]
-        farthest = _FARTHEST * high.batch_size
+        farthest = min(_FARTHEST * high.batch_size, most)
         if high.growing_bytes <= low.growing_bytes:
-            if high.batch_size < _FARTHEST * sizes[0].batch_size:
+            if max_batch_size is not None or high.batch_size < _FARTHEST * sizes[0].batch_size:
                 return farthest
             raise VramError(
                 tr(
