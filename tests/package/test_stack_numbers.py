@@ -140,7 +140,7 @@ def compare(folder: Path) -> Met:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert library.vram_record_stop() == 0
     return met
 
