@@ -73,7 +73,7 @@ def predict_one(family: Any, precision: str, gpu: str, out: Path) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = vram.find_batch_size(steps, gpu=gpu, dry=True, multiple_of=1, start=family.batches[0], max_trials=12)
+        found = vram.find_batch_size(steps, gpu=gpu, dry=True, multiple_of=1, start=family.batches[0])
         with vram.dry_run(gpu) as run:
             steps(found.batch_size)
     peak = run.peak

@@ -26,7 +26,9 @@ def rows(name: str) -> list[dict[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["peaks.csv", "fresh.csv", "blind.csv", "unseen.csv", "later.csv", "later-again.csv"])
+@pytest.mark.parametrize(
+    "name", ["peaks.csv", "fresh.csv", "blind.csv", "unseen.csv", "later.csv", "later-again.csv", "further.csv"]
+)
 def test_an_error_above_ten_percent_comes_with_a_warning_that_names_an_operator(name: str) -> None:
     found = rows(name)
     assert len(found) >= 100
@@ -37,7 +39,9 @@ def test_an_error_above_ten_percent_comes_with_a_warning_that_names_an_operator(
             assert is_silent != bool(row["unknown_operators"] or row.get("estimated_operators")), row
 
 
-@pytest.mark.parametrize("name", ["peaks.csv", "fresh.csv", "blind.csv", "unseen.csv", "later.csv", "later-again.csv"])
+@pytest.mark.parametrize(
+    "name", ["peaks.csv", "fresh.csv", "blind.csv", "unseen.csv", "later.csv", "later-again.csv", "further.csv"]
+)
 def test_errors_are_those_of_their_figures(name: str) -> None:
     for row in rows(name):
         for error, kind in zip(ERRORS, ("peak", "reserved"), strict=True):
@@ -45,7 +49,9 @@ def test_errors_are_those_of_their_figures(name: str) -> None:
             assert float(row[error]) == pytest.approx(100 * (predicted / recorded - 1), abs=6e-4), row
 
 
-@pytest.mark.parametrize(("name", "programs"), [("fresh", 60), ("blind", 56), ("unseen", 86), ("later", 84)])
+@pytest.mark.parametrize(
+    ("name", "programs"), [("fresh", 60), ("blind", 56), ("unseen", 86), ("later", 84), ("further", 106)]
+)
 def test_rows_are_the_predictions_that_were_kept_before_the_measurement(name: str, programs: int) -> None:
     kept = json.loads((FOLDER / f"{name}-predicted.json").read_text())
     kept = {program: found for program, found in kept.items() if "error" not in found}

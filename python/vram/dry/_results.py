@@ -20,7 +20,7 @@ _ERROR_FIXED, _ERROR, _ERROR_DESCRIBED, _ERROR_AT_LIMIT, _ERROR_OF_UNKNOWN = 0.0
 # of PyTorch's default allocator that were found by bisection: six were above the prediction then, by at most 0.27 %.
 _ERROR_OF_LAYOUTS = 0.001
 # The same, and in bytes, if besides no kernel has a choice of how much it takes: replays of such programs end as they do on a GPU. Of 471 runs of 109 of
-# them near their least memory, all 285 ended that are completed by a replay with exactly as much, and 22 of the other 186 (bench/prediction).
+# them near their least memory, 290 of the 291 ended that a replay with exactly as much completes, and 17 of the other 180 (bench/prediction).
 # The bytes are for what is outside of the allocator: of 28 programs, three had up to 4 MiB more there than predicted.
 _ERROR_OF_EXACT, _ERROR_BYTES_OF_EXACT = 0.0003, 8 << 20
 # An operator without rules adds this and its operands and results to the deviation, which leaves room for 2.9 times as much. Of the operators of

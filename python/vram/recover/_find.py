@@ -95,7 +95,7 @@ def find_batch_size(
         group: The process group of ranks that search together and get the same result; the trial must not communicate.
             False: this rank searches by itself. Required if there are several ranks.
         dry: Search with dry runs (vram.predict()), without a GPU. The trial then makes the model and the optimizer itself, and steps at
-            least twice. The result fits by DryRun.fits; the next multiple, or a size at most 1 % larger, does not.
+            least twice. The result fits by DryRun.fits; the next multiple, or a size at most 1 % larger, does not, nor one 2 % larger.
         gpu: For dry runs: the name of a GPU, or the memory that it is sold with ("24GiB"). None: "H200".
 
     Raises:
