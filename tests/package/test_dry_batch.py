@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import vram
+from vram.dry import _least
 from vram.dry._batch import BatchSearch
 from vram.recover._find import _reason_of_dry_runs
 from vram.recover._fit import Trial
@@ -221,6 +222,28 @@ def test_a_limit_of_the_program_is_an_end() -> None:
         vram.predict(train, "24GiB", batch=2 * found.batch_size)
     with pytest.raises(torch.OutOfMemoryError, match=r"not even a batch of 1 fits: it runs out of memory at the limit"):
         vram.find_batch_size(lambda batch: train(batch << 20), dry=True, gpu="24GiB")
+
+
+def test_a_result_is_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays near the budget decide; the least memory may be above it."""
+    amounts: list[int] = []
+
+    def shares_completed(_trace: Any, _allocator: str, capacities: list[int], _device: int | None) -> list[float]:
+        amounts.extend(capacities)
+        return [1.0] * len(capacities)
+
+    def train(batch: int) -> None:
+        nn.Linear(256, 256).cuda()(torch.empty(batch << 10, 256, device="cuda"))
+
+    needed = vram.predict(train, batch=8).fits.needed_bytes
+    monkeypatch.setattr(_least, "shares_completed", shares_completed)
+    for gpu, budget_bytes in (("24GiB", needed - (1 << 20)), (f"{int(needed / 0.98) - (1 << 20)}B", None)):
+        search = BatchSearch(train, gpu, budget_bytes)
+        trial = search.run(8)
+        assert trial.fits
+        assert (trial.peak_bytes or 0) <= search.budget_bytes
+        assert len({*amounts}) == len(amounts) - 1, "the amounts near one budget, each once, but that of the budget"
+        amounts.clear()
 
 
 def test_a_first_request_that_is_refused_has_no_holders() -> None:

@@ -51,15 +51,17 @@ class BatchSearch:
                 raise
             trial = Trial(batch_size, fits=False)
         else:
-            needed = run.fits.needed_bytes
-            self.budget_bytes = min(self.budget_bytes, run.fits.total_bytes)  # the program may let itself have less
+            fits = run.fits
+            self.budget_bytes = min(self.budget_bytes, fits.total_bytes)  # the program may let itself have less
             self._error = run.relative_error
+            if self.budget_bytes < fits.total_bytes:
+                fits = run.fits_within(self.budget_bytes, self._error)
             trial = Trial(
                 batch_size,
-                fits=bool(run.fits_within(self.budget_bytes, self._error)),
-                peak_bytes=needed,
+                fits=bool(fits),
+                peak_bytes=fits.needed_bytes,
                 growing_bytes=run.peak_outside_optimizer_bytes,
-                slack_bytes=needed - run.peak.requested_bytes,
+                slack_bytes=fits.needed_bytes - run.peak.requested_bytes,
             )
         self.trials.append(trial)
         if not trial.fits and batch_size <= min(t.batch_size for t in self.trials):
