@@ -84,6 +84,21 @@ def test_what_fails_far_from_the_memory_of_the_gpu_does_not_count(
     assert some.probability <= fits.probability, "a share of the layouts is not enough"
 
 
+def test_the_trace_of_another_run_decides_nothing(tmp_path: Path) -> None:
+    def run_of_bytes(size_bytes: int, gpu: str) -> DryRun:
+        with dry_run(gpu, path=tmp_path / "dry.vtrace") as run:
+            torch.empty(size_bytes, dtype=torch.uint8, device="cuda")
+        return run
+
+    needed = run_of_bytes(1 << 30, "24GiB").fits.needed_bytes
+    gpu = f"{int((needed + 4 * MIB) / 0.98)}B"
+    run = run_of_bytes(1 << 30, gpu)
+    assert run.relative_error, "asks for the least memory, which is kept"
+    run_of_bytes(10 << 20, gpu)
+    with pytest.raises(vram.VramError, match="replaced or deleted"):
+        print(run.fits)
+
+
 def test_the_peaks_are_those_of_a_replay(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     weights = 4 * (1024 * 4096 * 2 + 4096 + 1024)

@@ -194,6 +194,7 @@ class TracedRun:
             return fits_on(total_bytes, self._needed_bytes, relative_error)
 
         def shares_completed(totals: list[int]) -> list[float]:
+            self._finished()  # the trace is that of this run
             capacities = [total - self._running().outside_bytes for total in totals]
             of_devices = (
                 _least.shares_completed(self._path_at_limit, self._settings.allocator, capacities, device)
