@@ -200,7 +200,7 @@ class TracedRun:
                 _least.shares_completed(self._path_at_limit, self._settings.allocator, capacities, device)
                 for device in self._replayed_devices
             )
-            return [*map(min, zip(*of_devices, strict=True))]
+            return [*map(min, zip(*of_devices))]
 
         return fits_near(total_bytes, self._needed_bytes, relative_error, shares_completed)
 

@@ -156,9 +156,7 @@ class _Direction:
     """What a file has for one direction."""
 
     def __init__(self, data: Mapping[str, Any], sums: Sequence[str]) -> None:
-        self._engines = [
-            {signature: sums[copies] for signature, copies in zip(*lists, strict=True)} for lists in data["engines"]
-        ]
+        self._engines = [{signature: sums[copies] for signature, copies in zip(*lists)} for lists in data["engines"]]
         self._labels: list[tuple[int, str]] = data["labels"]
         self._trees = [_Tree(*lists) for lists in data["trees"]]
 

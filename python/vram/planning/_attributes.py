@@ -65,11 +65,11 @@ class Attributes:
         try:
             for source, position in self._sources:
                 _set_position(source, position)
-            for (members, changed), (_, plain) in zip(now, self._plain, strict=True):
+            for (members, changed), (_, plain) in zip(now, self._plain):
                 members.update({name: plain[name] for name in changed})
             yield
         finally:
-            for (members, changed), (_, plain) in zip(now, self._plain, strict=True):
+            for (members, changed), (_, plain) in zip(now, self._plain):
                 members.update({name: changed.get(name, value) for name, value in plain.items() if name in members})
             for source, position in positions:
                 _set_position(source, position)

@@ -84,7 +84,7 @@ class Call:
     def unchanged_statistics(self) -> Iterator[None]:
         """Running statistics change once per step: a repetition updates copies."""
         with _REPEATING:
-            pairs = zip(self.block.parts, self._training, strict=True)
+            pairs = zip(self.block.parts, self._training)
             kept = [(part, dict(part._buffers)) for part, mode in pairs if mode and _collects_statistics(part)]
             for norm, buffers in kept:
                 norm._buffers.update({name: None if b is None else b.clone() for name, b in buffers.items()})
@@ -151,13 +151,13 @@ class Block:
             self._set_mode(now)
 
     def _set_mode(self, training: list[bool]) -> None:
-        for part, mode in zip(self.parts, training, strict=True):
+        for part, mode in zip(self.parts, training):
             part.training = mode
 
     def versions(self, training: list[bool]) -> dict[tuple[str, int], tuple[int, int]]:
         """Of parameters and buffers, except the statistics that normalization collects in this mode."""
         found: dict[tuple[str, int], tuple[int, int]] = {}
-        for number, (part, is_training) in enumerate(zip(self.parts, training, strict=True)):
+        for number, (part, is_training) in enumerate(zip(self.parts, training)):
             collects = is_training and _collects_statistics(part)
             for what, tensors in (("parameter", part._parameters), ("buffer", {} if collects else part._buffers)):
                 for name, tensor in tensors.items():

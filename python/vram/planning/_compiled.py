@@ -136,7 +136,7 @@ class Applied:
         compiler: Compiler,
     ) -> None:
         modules = {None: [], "blocks": list(blocks), "model": [model]}[compiled]
-        self._compiled = [(module, compiler.forward(module, b)) for module, b in zip(modules, budgets, strict=True)]
+        self._compiled = [(module, compiler.forward(module, b)) for module, b in zip(modules, budgets)]
         for module, forward in self._compiled:
             module.forward = forward
         self._regions = Regions(model, blocks, regions) if regions or compiled is None else None

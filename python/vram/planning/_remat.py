@@ -188,7 +188,7 @@ class _Search:
     def _again(self, step: Step, keep: list[Costs]) -> list[Costs]:
         """What each layer takes if it keeps its input only."""
         found = list(keep)
-        for number, (layer, costs) in enumerate(zip(self._layers, keep, strict=False)):
+        for number, (layer, costs) in enumerate(zip(self._layers, keep)):
             output = step.border_bytes[number]
             if _is_pure(layer):
                 found[number] = replace(
