@@ -96,13 +96,16 @@ def promised(run: Any, allocator: str) -> int:
     step = needed * error / 2
     steps = range(-MOST_STEPS_LESS - 6, 7)
     amounts = [int(high + each * step) - outside for each in steps]
-    shares = dict(zip(steps, _least.shares_completed(run._path_at_limit, allocator, amounts), strict=True))
+    failed = run._least_of(run._path_at_limit).failed_bytes + outside
+    amounts = [*amounts, failed - outside]
+    *of_steps, of_failed = _least.shares_completed(run._path_at_limit, allocator, amounts)
+    shares = dict(zip(steps, of_steps, strict=True))
 
     def near(totals: list[int]) -> list[float]:
-        return [shares[round((total - high) / step)] for total in totals]
+        return [of_failed if abs(total - failed) <= 1 else shares[round((total - high) / step)] for total in totals]
 
     fitting = 0
-    while fitting < MOST_STEPS_LESS and fits_near(int(high - (fitting + 1) * step), needed, error, near):
+    while fitting < MOST_STEPS_LESS and fits_near(int(high - (fitting + 1) * step), needed, error, near, failed):
         fitting += 1
     return int(high - fitting * step) - outside
 

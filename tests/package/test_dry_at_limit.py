@@ -187,13 +187,13 @@ def test_a_change_of_blocks_keeps_choices_where_blocks_take_segments() -> None:
 
 def test_the_least_memory_of_each_trace_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[Path] = []
-    plain = _least.least_bytes
+    plain = _least.least
 
-    def least_bytes(trace: Path, allocator: str, device: int | None) -> int:
+    def least(trace: Path, allocator: str, device: int | None) -> _least.Least:
         searched.append(trace)
         return plain(trace, allocator, device)
 
-    monkeypatch.setattr(_least, "least_bytes", least_bytes)
+    monkeypatch.setattr(_least, "least", least)
     run = run_of(tmp_path / "dry.vtrace")
     assert run.fits.needed_bytes
     assert run.relative_error

@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vram.dry import _program
 from vram.dry._allocator import expands, is_torch
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _PROBED = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12)
 _PROBED_BYTES = range(16 << 20, 97 << 20, 16 << 20)
 _STEPS = 200  # so many steps are as much as the search found
+_SEARCHED_BYTES = 2 << 20  # between what suffices and what does not, after a search
 _MOST_STEPS = _STEPS  # no trace is known to need more than twice that
 # A fraction of a GPU that is large enough for the pages that exceed the fraction.
 _FRACTION, _GPU_OF_FRACTION = "per_process_memory_fraction=0.5", 2
@@ -59,15 +60,27 @@ class _Case:
         return result["layouts_completed"] / result["layouts_tried"] if result["completed"] else 0.0
 
 
-def least_bytes(trace: Path, allocator: str, device: int | None = None) -> int:
-    """Return the least that the allocator may reserve for the requests of a trace, with which all amounts that were tried above it suffice, too.
+class Least(NamedTuple):
+    """The least that the allocator may reserve for the requests of a trace, with which all amounts that were tried above it suffice, too.
 
-    Of several devices, it is that of `device`.
+    `failed_bytes` is the largest amount that was tried and does not suffice.
     """
+
+    size_bytes: int
+    failed_bytes: int
+
+
+def least(trace: Path, allocator: str, device: int | None = None) -> Least:
+    """Return the least memory for a trace; of several devices, it is that of `device`."""
     with _replayed(trace, allocator, device) as (case, threads):
         # With it a trace completes, and does not with 2 MiB less.
         found = int(case.replay(finds_capacity=True)["min_capacity_bytes"])
-        return _Probes(_cases(case), found, threads).least_bytes()
+        return _Probes(_cases(case), found, threads).least()
+
+
+def least_bytes(trace: Path, allocator: str, device: int | None = None) -> int:
+    """Return the bytes of the least memory for a trace."""
+    return least(trace, allocator, device).size_bytes
 
 
 def shares_completed(trace: Path, allocator: str, capacities: Sequence[int], device: int | None = None) -> list[float]:
@@ -144,7 +157,7 @@ class _Probes:
         beyond = [-(-more_bytes * _STEPS // found) for more_bytes in _PROBED_BYTES]
         self._probed = (*_PROBED, *(steps for steps in beyond if steps > _PROBED[-1]))
 
-    def least_bytes(self) -> int:
+    def least(self) -> Least:
         least = 0
         while least < _MOST_STEPS:
             # From above: where one fails, all below it are too little.
@@ -152,7 +165,7 @@ class _Probes:
             if failed is None:
                 break
             least += failed + 1
-        return self._bytes(least)
+        return Least(self._bytes(least), self._bytes(least - 1) if least else self._found - _SEARCHED_BYTES)
 
     def _bytes(self, steps: int) -> int:
         return self._found * (_STEPS + steps) // _STEPS

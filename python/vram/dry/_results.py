@@ -121,23 +121,30 @@ def fits_on(total_bytes: int, needed_bytes: int, error: float) -> DryRunFits:
 
 
 def fits_near(
-    total_bytes: int, needed_bytes: int, error: float, shares_completed: Callable[[list[int]], list[float]]
+    total_bytes: int,
+    needed_bytes: int,
+    error: float,
+    shares_completed: Callable[[list[int]], list[float]],
+    failed_bytes: int,
 ) -> DryRunFits:
     """Return the same by replays with that much memory, and with so much more and less as the prediction may be wrong by.
 
     The least memory is above all amounts that fail, and some of them may be so far above `total_bytes` that they say nothing about it.
-    `shares_completed` returns the shares of layouts of addresses with which the program completes, for amounts of memory.
+    `shares_completed` returns the shares of layouts of addresses with which the program completes, for amounts of memory. `failed_bytes` is the
+    largest amount that is known to fail; if it is near, it counts, too, since it may be between the others.
     """
     fits = fits_on(total_bytes, needed_bytes, error)
     if fits or not any(shares_completed([total_bytes])):
         return fits
     deviation = max(1, needed_bytes) * error
-    shares = shares_completed([max(0, total_bytes + round(each * deviation)) for each in _NEAR])
+    failed = (failed_bytes - total_bytes) / deviation
+    near = sorted({*_NEAR, failed} if _NEAR[0] < failed < _NEAR[-1] else _NEAR)
+    shares = shares_completed([max(0, total_bytes + round(each * deviation)) for each in near])
     # Each share counts for the errors that are closest to its own.
-    limits = [-math.inf, *((low + high) / 2 for low, high in zip(_NEAR, _NEAR[1:])), math.inf]
+    limits = [-math.inf, *((low + high) / 2 for low, high in zip(near, near[1:])), math.inf]
     weights = (_normal(high) - _normal(low) for low, high in zip(limits, limits[1:]))
-    near = DryRunFits(sum(map(operator.mul, weights, shares)), needed_bytes, total_bytes)
-    return replace(near, needed_bytes=min(needed_bytes, total_bytes)) if near else near
+    fits = DryRunFits(sum(map(operator.mul, weights, shares)), needed_bytes, total_bytes)
+    return replace(fits, needed_bytes=min(needed_bytes, total_bytes)) if fits else fits
 
 
 def _normal(deviations: float) -> float:

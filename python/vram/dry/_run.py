@@ -83,7 +83,7 @@ class TracedRun:
         self._is_done = False
         self._file: Any = None  # the state of the trace as the run ended; None: it is no file of the user's
         self._parameters: dict[str, Parameter] = {}
-        self._least: dict[tuple[Path, str], int] = {}  # by trace and allocator
+        self._least: dict[tuple[Path, str], _least.Least] = {}  # by trace and allocator
 
     @property
     def trace_path(self) -> Path:
@@ -202,7 +202,8 @@ class TracedRun:
             )
             return [*map(min, zip(*of_devices))]
 
-        return fits_near(total_bytes, self._needed_bytes, relative_error, shares_completed)
+        failed_bytes = self._least_of(self._path_at_limit).failed_bytes + self._running().outside_bytes
+        return fits_near(total_bytes, self._needed_bytes, relative_error, shares_completed, failed_bytes)
 
     def report(self) -> str:
         """Return the report of the trace, as ``vram report`` prints it."""
@@ -265,11 +266,14 @@ class TracedRun:
 
     def _least_bytes(self, trace: Path) -> int:
         """The least that the allocator may reserve for the requests of a trace; until it ran out of memory, if it did."""
+        return self._least_of(trace).size_bytes
+
+    def _least_of(self, trace: Path) -> _least.Least:
         self._finished()
         allocator = self._settings.allocator
         key = trace, allocator
         if key not in self._least:
-            self._least[key] = max(self._least_bytes_of(trace, device) for device in self._replayed_devices)
+            self._least[key] = max(self._least_of_device(trace, device) for device in self._replayed_devices)
         return self._least[key]
 
     @property
@@ -278,15 +282,16 @@ class TracedRun:
         devices = self._running().devices
         return devices if len(devices) > 1 else [None]
 
-    def _least_bytes_of(self, trace: Path, device: int | None) -> int:
+    def _least_of_device(self, trace: Path, device: int | None) -> _least.Least:
         allocator = self._settings.allocator
         limit = self._running().refused_limit_bytes
         if limit is None:
-            return _least.least_bytes(trace, allocator, device)
+            return _least.least(trace, allocator, device)
         if limit == MAX_BYTES:
             raise _program.beyond_any_gpu(trace)
         found = _program.replay(trace, allocator, finds_capacity=True, capacity=limit, device=device)
-        return int(found["min_capacity_bytes"])
+        found_bytes = int(found["min_capacity_bytes"])
+        return _least.Least(found_bytes, found_bytes - 1)
 
     @cached_property
     def _path_at_limit(self) -> Path:
