@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from vram._prototypes import EVENT_SEGMENT_FREE
 from vram.dry import DryRun, dry_run, predict
@@ -299,3 +300,5 @@ def test_a_dry_run_that_is_left_in_another_thread_ends_in_both(enters_here: bool
 
         assert (enter(again), leave(again)) == ("cuda:0", "cuda:0")
         assert enter(train_for_real) == leave(train_for_real) == expected
+        assert enter(_get_current_dispatch_mode_stack) == [], "autograd adds gradients in another way below a mode"
+        assert enter(torch.autograd.is_multithreading_enabled)

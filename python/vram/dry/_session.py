@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from vram._texts import tr
 from vram.dry import (
@@ -50,6 +52,7 @@ from vram.dry._values import Values
 from vram.watching import _memory
 
 _MAX_LINES = 8  # that a warning names
+_entered = threading.local()  # has the last `session` that was entered in this thread
 
 
 def _settings() -> dict[str, Any]:
@@ -87,6 +90,7 @@ class Session:
         self._stack = contextlib.ExitStack()
         self._needs_gradients = torch.is_grad_enabled()
         self._here = threading.local()  # has `is_inside` in the thread that has entered
+        self._left: list[Callable[[], object]] = []  # what that thread has to do still, because another one left
 
     @property
     def steps(self) -> int:
@@ -169,6 +173,7 @@ class Session:
 
     def enter(self) -> None:
         """Raise VramError: a recording is running, the file cannot be written, or PyTorch requires a GPU."""
+        _take_back()
         context_bytes = self.kernels.outside_bytes(cublas_handles=2, uses_cudnn=True)  # before the program is known
         limit_bytes = self._gpu.total_bytes if self._raise_oom else None
         tape = Tape(self._path, limit_bytes, self._world_size, has_stacks=self._has_stacks)
@@ -187,6 +192,7 @@ class Session:
             patches = Patches()
             stack.callback(patches.undo)
             self._here.is_inside = True
+            _entered.session = self
             stack.callback(self._in_its_thread, _restore_default_device, _default_device())
             _guard.put_in_place(patches, lambda: mode.has_wrappers)
             _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
@@ -226,12 +232,26 @@ class Session:
             self._stack = stack.pop_all()
 
     def _in_its_thread(self, call: Callable[..., object], *arguments: object) -> None:
-        """Call this in the thread that entered: modes belong to it, and those that have ended change nothing (DryMode.end())."""
+        """Call this in the thread that entered, at the latest when it enters the next dry run.
+
+        Modes belong to a thread. Those that have ended compute as without a dry run (DryMode.end()), but autograd adds gradients in another way
+        as long as there is any mode.
+        """
         if hasattr(self._here, "is_inside"):
             call(*arguments)
+        else:
+            self._left.append(functools.partial(call, *arguments))
+
+    def take_back(self) -> None:
+        """Do what the thread has to do that entered and did not leave, unless the program has modes of its own there since."""
+        modes = _get_current_dispatch_mode_stack()
+        if self._left and modes and modes[-1] is self._mode:
+            for call in self._left:
+                call()
 
     def leave(self, *, is_interrupted: bool = False) -> None:
         self._stack.close()
+        self._in_its_thread(_forget_session)
         if is_interrupted:  # perhaps between torch.no_grad() and its end
             torch.set_grad_enabled(self._needs_gradients)
         if self.unknown_operators:
@@ -252,6 +272,17 @@ class Session:
             )
         if self.values.largest_sizes:
             warnings.warn(_about_sizes(self.values.largest_sizes), stacklevel=3)
+
+
+def _take_back() -> None:
+    session: Session | None = getattr(_entered, "session", None)
+    if session is not None:
+        session.take_back()
+        _forget_session()
+
+
+def _forget_session() -> None:
+    _entered.session = None
 
 
 def _default_device() -> Any:
