@@ -255,6 +255,14 @@ def test_a_first_request_that_is_refused_has_no_holders() -> None:
         vram.find_batch_size(train, dry=True, gpu="24GiB")
 
 
+def test_a_program_that_ends_out_of_memory_before_its_first_request_has_no_holders() -> None:
+    def train(batch: int) -> None:
+        raise torch.OutOfMemoryError(f"{batch} is too large")
+
+    with pytest.raises(torch.OutOfMemoryError, match=r"not even a batch of 1 fits: it runs out .* sets$"):
+        vram.find_batch_size(train, dry=True, gpu="24GiB")
+
+
 def test_the_result_is_a_multiple_if_a_multiple_fits() -> None:
     def train(batch: int) -> None:
         model = nn.Linear(256, 256).cuda()

@@ -174,6 +174,8 @@ class BatchSearch:
             needs = tr("it needs {}, and a margin for the error of the prediction, of {}").format(
                 format_size(trial.peak_bytes), format_size(self.budget_bytes)
             )
+        if not self._smallest.has_requests:
+            return tr("not even a batch of {} fits: {}").format(trial.batch_size, needs)
         parts = ", ".join(
             f"{each.name} ({each.category}) {format_size(each.requested_bytes)}" for each in self._smallest.why(3)
         )

@@ -96,6 +96,11 @@ class TracedRun:
         return self._running().steps
 
     @property
+    def has_requests(self) -> bool:
+        """Whether the program has requested memory of the GPU; without, there are no results."""
+        return self._running().has_requests
+
+    @property
     def unknown_operators(self) -> dict[str, str]:
         """The operators whose kernels may allocate memory that no rule predicts, with the line that used each first."""
         return dict(self._running().unknown_operators)
