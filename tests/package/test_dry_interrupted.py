@@ -8,6 +8,7 @@ import ctypes
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,14 @@ from vram.dry import DryRun, _accelerator, _interrupts, dry_run, predict
 from vram.dry._patches import Patches
 from vram.dry._tape import Tape
 from vram.recording import _process
+
+
+@pytest.fixture(autouse=True)
+def sigint_interrupts() -> Iterator[None]:
+    """What a script starts in the background ignores SIGINT, and so do its own programs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def raising(*_arguments: Any) -> None:
