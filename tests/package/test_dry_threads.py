@@ -21,6 +21,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from vram._error import VramError
 from vram._prototypes import EVENT_SEGMENT_FREE
 from vram.dry import DryRun, dry_run, predict
 from vram.dry._tape import Tape
@@ -40,6 +41,18 @@ MAKE: list[Callable[[], Any]] = [
     lambda: torch.ones(_BIG).pin_memory().to("cuda", non_blocking=True),
     lambda: torch.ones(_BIG).cuda(),
 ]
+
+
+def ends_in_fork(call: Callable[[], object], seconds: float) -> None:
+    """Assert that a fork of this process calls it without an error, and is not stuck."""
+    worker = multiprocessing.get_context("fork").Process(target=call)
+    worker.start()
+    worker.join(seconds)
+    is_stuck = worker.is_alive()
+    worker.kill()
+    worker.join(60)
+    assert not is_stuck
+    assert worker.exitcode == 0
 
 
 @pytest.mark.parametrize("make", MAKE)
@@ -160,14 +173,7 @@ def test_processes_that_are_forked_while_a_thread_computes_do_not_hang() -> None
         prefetching = pool.submit(prefetch)
         try:
             for _ in range(5):
-                worker = multiprocessing.get_context("fork").Process(target=lambda: torch.ones(3) + 1)
-                worker.start()
-                worker.join(20)
-                is_stuck = worker.is_alive()
-                worker.kill()
-                worker.join(20)
-                assert not is_stuck
-                assert worker.exitcode == 0
+                ends_in_fork(lambda: torch.ones(3) + 1, seconds=20)
         finally:
             ends.set()
         prefetching.result()
@@ -249,14 +255,7 @@ def test_a_program_ends_with_enough_steps_of_another_thread(wait: Callable[[], N
         assert predict(program, "24GiB").steps == 4
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
-    worker = multiprocessing.get_context("fork").Process(target=run)
-    worker.start()
-    worker.join(300)
-    is_stuck = worker.is_alive()
-    worker.kill()
-    worker.join(60)
-    assert not is_stuck
-    assert worker.exitcode == 0
+    ends_in_fork(run, seconds=300)
 
 
 def test_a_thread_that_trains_ends_silently_after_enough_steps(capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,6 +286,8 @@ def test_a_dry_run_that_is_left_in_another_thread_ends_in_both(enters_here: bool
         enter, leave = (here, there) if enters_here else (there, here)
         enter(run.__enter__)
         made = enter(MAKE[0])
+        with pytest.raises(VramError):  # there is one
+            enter(dry_run(path=tmp_path / "refused.vtrace").__enter__)
         leave(run.__exit__, None, None, None)
         del made
         assert run.peak.requested_bytes >= 4 * _BIG

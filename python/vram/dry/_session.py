@@ -52,7 +52,9 @@ from vram.dry._values import Values
 from vram.watching import _memory
 
 _MAX_LINES = 8  # that a warning names
-_entered = threading.local()  # has the last `session` that was entered in this thread
+_entered = (
+    threading.local()
+)  # has the `session` that this thread has entered, until what belongs to the thread is taken back
 
 
 def _settings() -> dict[str, Any]:
@@ -89,7 +91,6 @@ class Session:
         self._scopes = Scopes(lambda number: self.on_step(number))
         self._stack = contextlib.ExitStack()
         self._needs_gradients = torch.is_grad_enabled()
-        self._here = threading.local()  # has `is_inside` in the thread that has entered
         self._left: list[Callable[[], object]] = []  # what that thread has to do still, because another one left
 
     @property
@@ -191,7 +192,6 @@ class Session:
             tape.outside_bytes = lambda: mode.outside_bytes
             patches = Patches()
             stack.callback(patches.undo)
-            self._here.is_inside = True
             _entered.session = self
             stack.callback(self._in_its_thread, _restore_default_device, _default_device())
             _guard.put_in_place(patches, lambda: mode.has_wrappers)
@@ -237,7 +237,7 @@ class Session:
         Modes belong to a thread. Those that have ended compute as without a dry run (DryMode.end()), but autograd adds gradients in another way
         as long as there is any mode.
         """
-        if hasattr(self._here, "is_inside"):
+        if getattr(_entered, "session", None) is self:
             call(*arguments)
         else:
             self._left.append(functools.partial(call, *arguments))
@@ -278,7 +278,6 @@ def _take_back() -> None:
     session: Session | None = getattr(_entered, "session", None)
     if session is not None:
         session.take_back()
-        _forget_session()
 
 
 def _forget_session() -> None:
