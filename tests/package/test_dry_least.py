@@ -61,7 +61,7 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> Replays:
 
 
 def least(allocator: str = NATIVE) -> float:
-    return _least.least_bytes(Path("dry.vtrace"), allocator) / MIB
+    return _least.least(Path("dry.vtrace"), allocator).size_bytes / MIB
 
 
 def test_what_the_searches_find_is_enough_if_all_amounts_above_it_are(replays: Replays) -> None:
@@ -159,7 +159,7 @@ def test_a_memory_fraction_refuses_what_a_gpu_of_that_size_has_pages_for(tmp_pat
     assert _program.replay(trace, EXPANDABLE, finds_capacity=True)["min_capacity_bytes"] == 80 * MIB
     assert not _program.replay(trace, f"{EXPANDABLE},{FRACTION}", capacity=2 * 83 * MIB)["completed"]
     assert _program.replay(trace, f"{EXPANDABLE},{FRACTION}", capacity=2 * 84 * MIB)["completed"]
-    assert 84 * MIB <= _least.least_bytes(trace, EXPANDABLE) < 84.5 * MIB
+    assert 84 * MIB <= _least.least(trace, EXPANDABLE).size_bytes < 84.5 * MIB
     assert len(kept) == 2
 
 
@@ -167,7 +167,7 @@ def test_a_gpu_refuses_pages_that_exceed_a_memory_fraction(tmp_path: Path) -> No
     with dry_run("24GiB", path=tmp_path / "dry.vtrace", allocator=EXPANDABLE) as run:
         kept = torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
     assert _program.replay(run.trace_path, f"{EXPANDABLE},{FRACTION}", capacity=2 * 30 * MIB)["completed"]
-    assert _least.least_bytes(run.trace_path, EXPANDABLE) == 40 * MIB
+    assert _least.least(run.trace_path, EXPANDABLE).size_bytes == 40 * MIB
     assert kept.numel() == 30 * MIB
 
 
@@ -186,4 +186,4 @@ def test_the_order_of_segments_counts(tmp_path: Path) -> None:
     trace = run.trace_path
     assert len(kept) == 3
     assert _program.replay(trace, NATIVE, finds_capacity=True)["min_capacity_bytes"] == 50 * MIB
-    assert 70 * MIB <= _least.least_bytes(trace, NATIVE) < 71 * MIB
+    assert 70 * MIB <= _least.least(trace, NATIVE).size_bytes < 71 * MIB

@@ -78,11 +78,6 @@ def least(trace: Path, allocator: str, device: int | None = None) -> Least:
         return _Probes(_cases(case), found, threads).least()
 
 
-def least_bytes(trace: Path, allocator: str, device: int | None = None) -> int:
-    """Return the bytes of the least memory for a trace."""
-    return least(trace, allocator, device).size_bytes
-
-
 def shares_completed(trace: Path, allocator: str, capacities: Sequence[int], device: int | None = None) -> list[float]:
     """Return the share of the layouts of addresses with which a trace completes, for each amount that the allocator may reserve.
 
